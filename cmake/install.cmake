@@ -1,0 +1,18 @@
+# Makes the installed library usable through find_package(daxcache) and pkg-config.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS daxcache daxcache_policies daxcache_traces EXPORT daxcacheTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(room libdaxcache policies traces)
+  install(DIRECTORY ${room}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endforeach()
+install(EXPORT daxcacheTargets NAMESPACE daxcache:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/daxcache)
+
+configure_package_config_file(cmake/daxcacheConfig.cmake.in daxcacheConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/daxcache)
+write_basic_package_version_file(daxcacheConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/daxcacheConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/daxcacheConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/daxcache)
+
+configure_file(cmake/daxcache.pc.in daxcache.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/daxcache.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
