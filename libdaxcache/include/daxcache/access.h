@@ -1,5 +1,5 @@
-// One access of a guest task to a file, as traces record it and drivers replay it; and what of it reaches the window and
-// its policy.
+// One access of a guest task to a file, as traces record it and drivers replay it; and what of it reaches the window
+// and its policy.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,15 @@ enum class Op : std::uint8_t {
 inline constexpr int kNumOps = 8;
 
 // True for the operations that touch the bytes of a file.
-constexpr bool TouchesData(Op op) { return op <= Op::kMappedWrite; }
-constexpr bool IsWrite(Op op) { return op == Op::kWrite || op == Op::kMappedWrite; }
-constexpr bool IsMapped(Op op) { return op == Op::kMappedRead || op == Op::kMappedWrite; }
+constexpr bool TouchesData(Op op) {
+  return op <= Op::kMappedWrite;
+}
+constexpr bool IsWrite(Op op) {
+  return op == Op::kWrite || op == Op::kMappedWrite;
+}
+constexpr bool IsMapped(Op op) {
+  return op == Op::kMappedRead || op == Op::kMappedWrite;
+}
 
 // One record of a trace.
 struct Access {
@@ -43,9 +49,9 @@ inline constexpr std::uint64_t kNeverUsed = std::numeric_limits<std::uint64_t>::
 // One access to one range, as the window and its policy see it. A policy has no clock and no oracle but these.
 struct Touch {
   FileId file = kNoFile;
-  Op op = Op::kRead;                   // one of the four that touch data
-  std::int64_t time_ns = 0;            // 0 where the driver has no clock
-  std::uint64_t next_use = kNeverUsed; // position of the next touch of this range; only in replay, only if asked for
+  Op op = Op::kRead;                    // one of the four that touch data
+  std::int64_t time_ns = 0;             // 0 where the driver has no clock
+  std::uint64_t next_use = kNeverUsed;  // position of the next touch of this range; only in replay, only if asked for
 };
 
 }  // namespace v0

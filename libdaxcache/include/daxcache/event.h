@@ -1,5 +1,6 @@
 // What happened, in the order in which it happened. Drivers turn the window's answers into events; statistics, logs and
-// comparisons are computed from events and from nothing else, so that two drivers that emit the same events did the same.
+// comparisons are computed from events and from nothing else, so that two drivers that emit the same events did the
+// same.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@ namespace daxcache {
 inline namespace v0 {
 
 enum class EventKind : std::uint8_t {
-  kHit,        // the range was mapped, and writable if it had to be
-  kMiss,       // the range was not mapped
-  kBypass,     // a miss that the policy did not admit: the access took the path without DAX
-  kSetup,      // FUSE_SETUPMAPPING of a free slot
-  kUpgrade,    // FUSE_SETUPMAPPING over the same slot, now writable
-  kRemove,     // FUSE_REMOVEMAPPING of a slot
-  kReclaim,    // a slot taken back from a range; `cause` says for whom
+  kHit,      // the range was mapped, and writable if it had to be
+  kMiss,     // the range was not mapped
+  kBypass,   // a miss that the policy did not admit: the access took the path without DAX
+  kSetup,    // FUSE_SETUPMAPPING of a free slot
+  kUpgrade,  // FUSE_SETUPMAPPING over the same slot, now writable
+  kRemove,   // FUSE_REMOVEMAPPING of a slot
+  kReclaim,  // a slot taken back from a range; `cause` says for whom
 };
 
 // Why a slot was given up.

@@ -1,5 +1,6 @@
 // Ranges of a file: the unit in which the window maps. A range is `RangeSize` bytes of one file at a multiple of that
-// size; Linux fixes it at 2 MiB (FUSE_DAX_SHIFT 21 in fs/fuse/dax.c), the model takes any power of two from 4 KiB to 1 GiB.
+// size; Linux fixes it at 2 MiB (FUSE_DAX_SHIFT 21 in fs/fuse/dax.c), the model takes any power of two from 4 KiB to 1
+// GiB.
 #pragma once
 
 #include <bit>

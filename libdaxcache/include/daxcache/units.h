@@ -20,7 +20,9 @@ namespace daxcache {
 inline namespace v0 {
 
 // Debian's Abseil has a string_view type of its own; this spells the conversion once.
-inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
+inline absl::string_view AbslView(std::string_view text) {
+  return {text.data(), text.size()};
+}
 
 class ByteSize {
  public:
@@ -31,8 +33,8 @@ class ByteSize {
   friend constexpr auto operator<=>(ByteSize, ByteSize) = default;
 
   // Decimal number, optional fraction, optional unit: B, K, M, G, T, P, E, with "iB" or "B" behind it, any case, and
-  // spaces between. Powers of two always. InvalidArgument for anything else: signs, junk, overflow of 64 bits, fractions
-  // of a byte.
+  // spaces between. Powers of two always. InvalidArgument for anything else: signs, junk, overflow of 64 bits,
+  // fractions of a byte.
   [[nodiscard]] static absl::StatusOr<ByteSize> Parse(std::string_view text);
 
   // "4G", "1536M", "65537": the largest unit that divides the size. Parse(ToString()) gives the same size.
@@ -78,8 +80,10 @@ inline absl::StatusOr<ByteSize> ByteSize::Parse(std::string_view text) {
     if (const auto at = kUnits.find(upper); at != std::string_view::npos) {
       shift = 10 * static_cast<int>(at + 1);
       rest.remove_prefix(1);
-      if (rest.size() == 2 && (rest[0] == 'i' || rest[0] == 'I')) rest.remove_prefix(1);
-      else if (rest.size() == 1 && (rest[0] == 'i' || rest[0] == 'I')) return error("");
+      if (rest.size() == 2 && (rest[0] == 'i' || rest[0] == 'I'))
+        rest.remove_prefix(1);
+      else if (rest.size() == 1 && (rest[0] == 'i' || rest[0] == 'I'))
+        return error("");
     }
     if (!rest.empty() && (rest == "B" || rest == "b")) rest.remove_prefix(1);
     if (!rest.empty()) return error("");
