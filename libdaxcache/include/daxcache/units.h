@@ -89,7 +89,8 @@ inline absl::StatusOr<ByteSize> ByteSize::Parse(std::string_view text) {
     if (!rest.empty()) return error("");
   }
   if (whole > (std::numeric_limits<std::uint64_t>::max() >> shift)) return error(" (more than 64 bits)");
-  const unsigned __int128 fraction = static_cast<unsigned __int128>(numerator) << shift;
+  __extension__ using Wide = unsigned __int128;  // 10^13 << 60 does not fit 64 bits
+  const Wide fraction = static_cast<Wide>(numerator) << shift;
   if (fraction % denominator != 0) return error(" (a fraction of a byte)");
   return ByteSize((whole << shift) + static_cast<std::uint64_t>(fraction / denominator));
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,7 +28,7 @@ inline namespace v0 {
 class RangeStream {
  public:
   // The low three bits of a word say what it is; the rest is a range number, or a file id for the last two kinds.
-  // The first four equal `Op`.
+  // The first four equal `Op`. kTruncate stands for a truncation and for an open that truncates.
   enum Kind : std::uint32_t {
     kRead = 0,
     kWrite = 1,
@@ -47,9 +48,13 @@ class RangeStream {
   struct Options {
     RangeSize range_size;
     bool fold = true;  // false: one word a touch, for policies to which each repeated hit counts
+    // A word takes 9 bytes of memory; one record of a hostile trace could ask for 2^42 of them.
+    std::uint64_t max_words = std::uint64_t{1} << 30;
   };
 
-  // Fails (OutOfRange, ResourceExhausted) for more than 2^29 distinct ranges, 2^32 - 1 records, or 2^40 touches.
+  // OutOfRange for more than 2^29 distinct ranges, 2^32 - 1 records or 2^40 touches; ResourceExhausted for more than
+  // `max_words`; the error of `Trace::CheckRecords` for a damaged `.dxt`. Returns the trace's stored stream where that
+  // was made with the same range size and folding.
   [[nodiscard]] static absl::StatusOr<std::shared_ptr<const RangeStream>> Build(const Trace& trace,
                                                                                 const Options& options);
 
@@ -75,6 +80,7 @@ class RangeStream {
   std::uint64_t size() const { return parts_.words.size(); }
   std::span<const std::uint32_t> words() const { return parts_.words; }
   std::span<const std::uint8_t> repeats() const { return parts_.repeats; }
+  // Of a stream that was stored in a `.dxt`: read only after `Trace::CheckRecords`.
   std::span<const std::uint32_t> records() const { return parts_.records; }
   std::uint32_t ranges() const { return static_cast<std::uint32_t>(parts_.range_files.size()); }
   FileRange range(std::uint32_t number) const {

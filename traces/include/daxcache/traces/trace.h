@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -66,7 +67,7 @@ struct FileInfo {
 };
 
 struct TaskInfo {
-  TaskId parent = kNoTask;
+  TaskId parent = kNoTask;  // declared before its children, so its id is less than theirs
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::uint64_t user_us = 0;  // CPU time of the task's own, without its children
@@ -99,15 +100,16 @@ class Trace {
   };
   // Everything a trace is made of; `storage` keeps alive what the columns and strings point into.
   struct Parts {
-    std::uint64_t size = 0;
+    std::uint64_t size = 0;  // records
     Columns columns;
     std::vector<FileInfo> files;
     std::vector<TaskInfo> tasks;
     MappedTouches mapped_touches = MappedTouches::kNone;
     ReadReport report;
-    std::string source;                                     // where it came from: a path, "-", or a generator's spec
-    std::string format;                                     // "trace", "dxt", "fio-iolog-3", …
-    std::shared_ptr<const RangeStream> stored_stream;       // made when a .dxt was written, or null
+    std::string source;                                // where it came from: a path, "-", or a generator's spec
+    std::string format;                                // "trace", "dxt", "fio-iolog-3", …
+    std::shared_ptr<const RangeStream> stored_stream;  // made when a .dxt was written, or null
+    std::function<absl::Status()> check_records;       // null: the columns were checked when they were made
     std::vector<std::shared_ptr<const void>> storage;
   };
 
@@ -120,7 +122,7 @@ class Trace {
     return Access{.time_ns = static_cast<std::int64_t>(c.time_ns[i]),
                   .task = TaskId{static_cast<std::uint32_t>(c.task[i])},
                   .file = FileId{static_cast<std::uint32_t>(c.file[i])},
-                  .op = static_cast<Op>(c.op[i]),
+                  .op = static_cast<Op>(c.op[i] & (kNumOps - 1)),
                   .offset = c.offset[i],
                   .length = c.length[i]};
   }
@@ -134,12 +136,27 @@ class Trace {
   const std::shared_ptr<const RangeStream>& stored_stream() const { return parts_->stored_stream; }
   const Parts& parts() const { return *parts_; }
 
+  // Opening a `.dxt` does not read its columns, so that replay (which needs the range stream alone) never does. Who
+  // goes on to read records by `operator[]`, or `RangeStream::records()`, and indexes tables by what they hold asks
+  // this first: it checks their checksums and that every id, time and extent is within bounds. Free for any other
+  // trace.
+  [[nodiscard]] absl::Status CheckRecords() const {
+    return parts_->check_records ? parts_->check_records() : absl::OkStatus();
+  }
+
  private:
   std::shared_ptr<const Parts> parts_;
 };
 
-// Builds a trace from records in order of time. Errors are those of the data (unknown ids, times that go back,
-// offset + length beyond 2^63); the caller adds the place.
+// Builds a trace from records in order of time. Errors are those of the data ("expected …, got …"); the caller adds the
+// place. Records are packed as they come (about 10 bytes each in the recorded kernel builds), so a builder of many
+// million records stays small.
+//
+//   TraceBuilder builder;
+//   const TaskId task = builder.AddTask({.name = "make"});
+//   const FileId file = builder.AddFile("/etc/passwd", 1500);
+//   if (absl::Status s = builder.Add({.task = task, .file = file, .length = 1500}); !s.ok()) return s;
+//   return builder.Finish("example", "example", MappedTouches::kNone);
 class TraceBuilder {
  public:
   TraceBuilder();
@@ -147,19 +164,25 @@ class TraceBuilder {
   TraceBuilder(TraceBuilder&&) noexcept;
   TraceBuilder& operator=(TraceBuilder&&) noexcept;
 
-  // Ids are given in order: 0, 1, 2 …
+  // Ids are given in order: 0, 1, 2 … The strings are copied.
   FileId AddFile(std::string_view path, std::uint64_t size);
   TaskId AddTask(const TaskInfo& task);
-  // For readers that learn sizes and times on the way.
+  // For readers that learn sizes and times on the way. Ids that were not given are ignored.
   void GrowFile(FileId file, std::uint64_t size);  // size = max(size, …)
   void SetTask(TaskId task, const TaskInfo& info);
+  std::uint32_t files() const;
+  std::uint32_t tasks() const;
 
+  // InvalidArgument for an unknown file or task, a time that is negative or goes back, offset + length beyond 2^63, or
+  // an offset that the operation does not have (see `Op`). Nothing is added then.
   [[nodiscard]] absl::Status Add(const Access& access);
+  // Counts a line that is no record, by reason.
   void Skip(std::string_view reason, std::uint64_t count = 1);
 
-  std::uint64_t size() const;
-  // Sorts by time (stable) if `Add` was told to take records in any order.
+  std::uint64_t size() const;  // records so far
+  // Takes records in any order; `Finish` sorts them by time, and those of one time stay in order.
   void AllowUnsorted();
+  // `source` is where it came from, `format` the name of what it was read as. The builder is empty afterwards.
   [[nodiscard]] absl::StatusOr<Trace> Finish(std::string source, std::string format, MappedTouches mapped);
 
  private:
