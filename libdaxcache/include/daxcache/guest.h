@@ -211,7 +211,9 @@ class Guest {
     return Do(call, next,
               {.step = step, .exclusive = IsWrite(call.touch_.op), .file = call.file_, .slot = slot, .count = 1});
   }
-  Action Freed(Call& call, State next, SlotId slot, Cause cause, bool wake) const {
+  Action Freed(Call& call, State next, SlotId slot, Cause cause) const {
+    // A slot that its reclaimer keeps wakes nobody, nor does one that retired.
+    const bool wake = window_.state(slot) == SlotState::kFree;
     return Do(call, next, {.step = Step::kFreed, .cause = cause, .wake = wake, .slot = slot, .count = 1});
   }
   static bool Reclaims(State state) { return state >= State::kReclaimBegin && state < State::kReclaimEnd; }
@@ -256,7 +258,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         if (call.spare_ != kNoSlot && window_.Find(call.key_) != kNoSlot) {
           // A fault let go of its locks to find a slot, and somebody else mapped the range meanwhile.
           window_.Return(call.spare_);
-          return Freed(call, State::kLookup, std::exchange(call.spare_, kNoSlot), Cause::kNone, true);
+          return Freed(call, State::kLookup, std::exchange(call.spare_, kNoSlot), Cause::kNone);
         }
         const LookupResult found = window_.Lookup(call.key_, call.touch_);
         switch (found.kind) {
@@ -292,7 +294,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         return Ask(call, State::kUnpinned, Step::kRemove, call.slot_);
       case State::kUnpinned:
         window_.CommitReclaim(call.slot_);
-        return Freed(call, State::kNextRange, std::exchange(call.slot_, kNoSlot), Cause::kEvicted, true);
+        return Freed(call, State::kNextRange, std::exchange(call.slot_, kNoSlot), Cause::kEvicted);
       case State::kNextRange:
         if (call.error_ == 0 && !call.redo_ && --call.ranges_ > 0) {
           call.key_ = Index::Following(call.key_);
@@ -351,7 +353,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
       case State::kBind: {
         const SlotId slot = std::exchange(call.spare_, kNoSlot);
         if (!window_.Bind(slot, call.key_, call.touch_).must_map) {
-          return Freed(call, State::kUnlockLost, slot, Cause::kNone, true);
+          return Freed(call, State::kUnlockLost, slot, Cause::kNone);
         }
         call.slot_ = slot;
         return Ask(call, State::kSetUp, Step::kSetup, slot);
@@ -361,7 +363,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         if (error != 0) {
           call.error_ = error;
           [[maybe_unused]] const bool remove = window_.Abort(call.slot_);  // nothing was mapped
-          return Freed(call, State::kUnlockFailed, std::exchange(call.slot_, kNoSlot), Cause::kNone, true);
+          return Freed(call, State::kUnlockFailed, std::exchange(call.slot_, kNoSlot), Cause::kNone);
         }
         window_.Pin(call.slot_);
         [[maybe_unused]] const bool remove = window_.Commit(call.slot_, call.touch_);  // pinned: never now
@@ -369,8 +371,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
       }
       case State::kUnlockFailed: return Unlock(call, State::kFinish, Lock::kDax, true);
 
-      // --- nothing free, and no reclaim allowed: wait
-      // -----------------------------------------------------------------
+      // --- nothing free, and no reclaim allowed: wait ---------------------------------------------------------------
       case State::kSleep:
         if (call.kind_ == Kind::kFault) return Unlock(call, State::kSleepUnlock, Lock::kEntry, true);
         call.state_ = State::kWait;
@@ -435,7 +436,11 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         window_.BeginReclaim(call.victim_);
         if (options_.send_remove) {
           return Do(call, State::kReclaimed,
-                    {.step = Step::kRemove, .file = call.victim_file_, .slot = call.victim_, .count = 1});
+                    {.step = Step::kRemove,
+                     .cause = call.kind_ == Kind::kWorker ? Cause::kBackground : Cause::kInline,
+                     .file = call.victim_file_,
+                     .slot = call.victim_,
+                     .count = 1});
         }
         call.state_ = State::kReclaimed;
         error = 0;
@@ -448,10 +453,10 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         }
         if (call.kind_ == Kind::kWorker) {
           window_.CommitReclaim(call.victim_);
-          return Freed(call, State::kReclaimUnlock, call.victim_, Cause::kBackground, true);
+          return Freed(call, State::kReclaimUnlock, call.victim_, Cause::kBackground);
         }
         if (window_.CommitReclaimAndTake(call.victim_)) call.spare_ = call.victim_;
-        return Freed(call, State::kReclaimUnlock, call.victim_, Cause::kInline, false);
+        return Freed(call, State::kReclaimUnlock, call.victim_, Cause::kInline);
       case State::kReclaimUnlock: return Unlock(call, State::kReclaimUnlockOuter, Lock::kDax, true);
       case State::kReclaimUnlockOuter: return Unlock(call, State::kReclaimEnd, Lock::kInvalidate, true);
       case State::kReclaimEnd:
@@ -480,8 +485,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         if (Kick()) return {.step = Step::kKickWorker, .delay_ns = absl::ToInt64Nanoseconds(options_.delay)};
         continue;
 
-      // --- an eviction
-      // ------------------------------------------------------------------------------------------------
+      // --- an eviction ----------------------------------------------------------------------------------------------
       case State::kEvict:
         call.ranges_ = 0;
         window_.Invalidate(call.file_, [&](SlotId slot) {
@@ -512,7 +516,7 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         }
         const SlotId slot = std::exchange(call.victim_, batch_[ToIndex(call.victim_)]);
         window_.CommitReclaim(slot);
-        return Freed(call, State::kEvictFree, slot, Cause::kEvicted, true);
+        return Freed(call, State::kEvictFree, slot, Cause::kEvicted);
       }
     }
   }

@@ -121,7 +121,7 @@ class Window {
   bool writable(SlotId slot) const { return at(slot).flags & kWritable; }
   bool dirty(SlotId slot) const { return at(slot).flags & kDirty; }
   bool doomed(SlotId slot) const { return at(slot).flags & kDoomed; }
-  // Only of a slot that is bound.
+  // What a slot holds, or, when it holds nothing, what it held last.
   Key key(SlotId slot) const { return index_.KeyOf(slot); }
   FileRange range(SlotId slot) const { return index_.RangeOf(index_.KeyOf(slot)); }
   const Index& index() const { return index_; }
@@ -152,9 +152,16 @@ class Window {
   void Prefetch(const Key& key) const { index_.Prefetch(key); }
 
   // An access seen after the fact (an accessed bit): the policy hears of a hit.
-  void Observe(SlotId slot, const Touch& touch) { policy_.OnHit(slot, touch); }
+  void Observe(SlotId slot, const Touch& touch) {
+    assert(at(slot).state == SlotState::kMapped || at(slot).state == SlotState::kUpgrading);
+    policy_.OnHit(slot, touch);
+  }
 
-  void Pin(SlotId slot) { ++at(slot).pins; }
+  void Pin(SlotId slot) {
+    assert(at(slot).state == SlotState::kMapped || at(slot).state == SlotState::kMapping ||
+           at(slot).state == SlotState::kUpgrading);
+    ++at(slot).pins;
+  }
   // True: that was the last pin of a doomed slot, which is now being reclaimed: remove it and CommitReclaim.
   [[nodiscard]] bool Unpin(SlotId slot) {
     Slot& s = at(slot);
@@ -261,7 +268,8 @@ class Window {
   }
 
   // The set-up or upgrade in flight failed. An upgrade falls back to the read-only mapping; a set-up gives the slot
-  // back to the tail of the free list, or, if the host kept what `held` says, to that. True: as for Commit.
+  // back to the tail of the free list, or, if the host kept what `held` says and its file did not go away meanwhile, to
+  // that. True: as for Commit.
   [[nodiscard]] bool Abort(SlotId slot, const Held& held = {}) {
     Slot& s = at(slot);
     if (s.state == SlotState::kUpgrading) {
@@ -269,18 +277,22 @@ class Window {
       ++mapped_;
     } else {
       assert(s.state == SlotState::kMapping);
-      const bool doomed = s.flags & kDoomed;
       Forget(slot);
       if (!held.any) {
+        assert(s.pins == 0);
         Release(slot);
         return false;
       }
-      s.flags = static_cast<std::uint8_t>((held.writable ? kWritable : 0) | (held.dirty ? kDirty : 0) |
-                                          (doomed ? kDoomed : 0));
+      // What doomed the range that did not come does not concern the one that stays; a smaller window does.
+      s.flags = static_cast<std::uint8_t>((held.writable ? kWritable : 0) | (held.dirty ? kDirty : 0));
       InsertAlias(held.key, slot);
       s.state = SlotState::kMapped;
       ++mapped_;
       policy_.OnMap(slot, held.key, Touch{.file = index_.FileOf(slot)});
+      if (ToIndex(slot) >= size_) {
+        Forget(slot);
+        s.flags |= kDoomed;
+      }
     }
     if (!(s.flags & kDoomed) || s.pins > 0) return false;
     Doom(slot);
@@ -363,6 +375,7 @@ class Window {
     for (;;) {
       const SlotId slot = index_.AtOrBefore(file, last);
       if (slot == kNoSlot || range(slot).index < first) return;
+      last = range(slot).index;  // not one less: another slot may be bound to it
       Drop(slot, reclaiming);
     }
   }
@@ -406,10 +419,10 @@ class Window {
         case SlotState::kMapping:
         case SlotState::kMapped:
         case SlotState::kUpgrading:
+        case SlotState::kReclaiming:  // doomed, so that it does not stay if its removal fails
           if (!doomed(slot)) Drop(slot, reclaiming);
           break;
         case SlotState::kTaken:
-        case SlotState::kReclaiming:
         case SlotState::kRetired: break;  // retires when it is given back
       }
     }
@@ -588,8 +601,15 @@ absl::Status Window<P>::CheckInvariants() const {
       }
       continue;
     }
+    if (s.state == SlotState::kReclaiming && s.pins != 0) {
+      return absl::InternalError(absl::StrCat("slot ", i, " is being reclaimed and is pinned"));
+    }
     if (s.flags & kDoomed) continue;
+    if (i >= size_) return absl::InternalError(absl::StrCat("slot ", i, " stays bound beyond the window's end"));
     SlotId head = index_.Find(index_.KeyOf(slot));
+    if (head != kNoSlot && at(head).previous != kNone) {
+      return absl::InternalError(absl::StrCat("slot ", ToIndex(head), " is found and is not the first of its key"));
+    }
     while (head != kNoSlot && head != slot) head = SlotId{at(head).next};
     if (head != slot) return absl::InternalError(absl::StrCat("slot ", i, " is bound and cannot be found by its key"));
   }
