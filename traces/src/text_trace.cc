@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "check_access.h"
 #include "daxcache/units.h"
 
 namespace daxcache {
@@ -19,7 +20,6 @@ inline namespace v0 {
 namespace {
 
 constexpr std::string_view kHeader = "daxtrace 1";
-constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 63;
 constexpr std::size_t kWriteBytes = 1 << 16;
 
 // The letter of each operation, in the order of `Op`.
@@ -206,7 +206,7 @@ class Reader {
     std::uint64_t size = 0;
     std::string_view path;
     if (absl::Status s = DeclaredId(in, "file", builder_.files()); !s.ok()) return s;
-    if (absl::Status s = DeclaredNumber(in, "a size in bytes", kMaxSize, size); !s.ok()) return s;
+    if (absl::Status s = DeclaredNumber(in, "a size in bytes", internal::kMaxExtent, size); !s.ok()) return s;
     if (absl::Status s = DeclaredText(in, "a path", false, path); !s.ok()) return s;
     builder_.AddFile(path, size);
     return absl::OkStatus();

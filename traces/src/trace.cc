@@ -17,14 +17,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "check_access.h"
 #include "column_builder.h"
-#include "daxcache/units.h"
 
 namespace daxcache {
 inline namespace v0 {
 namespace {
 
-constexpr std::uint64_t kMaxExtent = std::uint64_t{1} << 63;
 constexpr std::size_t kBlockRecords = 8192;
 enum ColumnNumber { kTime, kTask, kFile, kOp, kOffset, kLength, kNumColumns };
 
@@ -67,10 +66,6 @@ Column Reordered(const Column& column, std::span<const std::uint64_t> order,
   return reordered;
 }
 
-absl::Status BadOffset(std::string_view expected, std::uint64_t got) {
-  return absl::InvalidArgumentError(absl::StrCat("expected ", AbslView(expected), ", got ", got));
-}
-
 }  // namespace
 
 struct TraceBuilder::State {
@@ -93,8 +88,6 @@ struct TraceBuilder::State {
     }
     num_staged = 0;
   }
-
-  absl::Status Refuse(const Access& access) const;
 };
 
 TraceBuilder::TraceBuilder() : state_(std::make_unique<State>()) {}
@@ -146,57 +139,14 @@ void TraceBuilder::Skip(std::string_view reason, std::uint64_t count) {
   state_->report.skipped[at->second].count += count;
 }
 
-// Says what is wrong with a record, in the order of a line's fields; OK if nothing is. Apart from `Add`, whose happy
-// path is one comparison a field.
-absl::Status TraceBuilder::State::Refuse(const Access& access) const {
-  if (access.time_ns < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a time of at least 0 ns, got ", access.time_ns));
-  }
-  if (access.time_ns < last_time_ns && !allow_unsorted) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a time of at least ", last_time_ns,
-                                                   " ns (records are sorted by time), got ", access.time_ns));
-  }
-  if (ToIndex(access.task) >= tasks.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a task that was declared before, got task ", ToIndex(access.task)));
-  }
-  if (ToIndex(access.file) >= files.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a file that was declared before, got file ", ToIndex(access.file)));
-  }
-  if (access.length > kMaxExtent || (TouchesData(access.op) && access.offset > kMaxExtent - access.length)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected offset + length of at most 2^63, got ", access.offset, " + ", access.length));
-  }
-  switch (access.op) {
-    case Op::kRead:
-    case Op::kWrite:
-    case Op::kMappedRead:
-    case Op::kMappedWrite: return absl::OkStatus();
-    case Op::kOpen:
-      if (access.offset > 3) return BadOffset("open flags from 0 to 3", access.offset);
-      return absl::OkStatus();
-    case Op::kClose:
-      if (access.length != 0) return BadOffset("length 0 of a close", access.length);
-      [[fallthrough]];
-    case Op::kTruncate:
-    case Op::kUnlink:
-      if (access.offset != 0) return BadOffset("offset 0 of an operation on the whole file", access.offset);
-      return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected an operation from 0 to ", kNumOps - 1, ", got ", static_cast<int>(access.op)));
-}
-
 absl::Status TraceBuilder::Add(const Access& access) {
   State& s = *state_;
-  const bool plain = access.time_ns >= s.last_time_ns && ToIndex(access.task) < s.tasks.size() &&
-                     ToIndex(access.file) < s.files.size() && TouchesData(access.op) && access.length <= kMaxExtent &&
-                     access.offset <= kMaxExtent - access.length;
-  if (!plain) {
-    if (absl::Status refusal = s.Refuse(access); !refusal.ok()) return refusal;
-    if (access.time_ns < s.last_time_ns) s.unsorted = true;
+  const internal::AccessBounds bounds{
+      .files = s.files.size(), .tasks = s.tasks.size(), .not_before_ns = s.allow_unsorted ? 0 : s.last_time_ns};
+  if (!internal::IsSoundTouch(access, bounds)) {
+    if (absl::Status status = internal::CheckAccess(access, bounds); !status.ok()) return status;
   }
+  s.unsorted |= access.time_ns < s.last_time_ns;
   s.last_time_ns = std::max(s.last_time_ns, access.time_ns);
   const std::size_t at = s.num_staged;
   s.staged[kTime][at] = static_cast<std::uint64_t>(access.time_ns);

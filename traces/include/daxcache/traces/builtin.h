@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daxcache/traces/dxt.h"
 #include "daxcache/traces/format.h"
 #include "daxcache/traces/input.h"
 #include "daxcache/traces/text_trace.h"
@@ -20,6 +21,7 @@ inline namespace v0 {
 
 inline constexpr Format kTraceFormats[] = {
     kTextTrace,
+    kDxt,
 };
 
 struct ReadOptions {
