@@ -79,7 +79,8 @@ class EntryTable {
 
  private:
   std::size_t Home(std::uint64_t hash) const {
-    return static_cast<std::size_t>((static_cast<unsigned __int128>(hash) * cells_.size()) >> 64);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::size_t>((static_cast<Wide>(hash) * cells_.size()) >> 64);
   }
   std::size_t After(std::size_t at) const { return at + 1 == cells_.size() ? 0 : at + 1; }
   std::size_t Distance(std::size_t from, std::size_t to) const {
