@@ -25,6 +25,18 @@
 // that needs it, or null in background reclaim. It may reorder its lists, but the slot stays mapped until OnUnmap (the
 // reclaim can fail). All methods are O(1) unless the policy's header says otherwise. Nothing allocates after
 // construction.
+//
+// Beyond this, a policy may have the following; a driver asks for them with a requires-expression, and one that cannot
+// give what a policy needs refuses the policy with an error:
+//
+//     static constexpr bool kNeedsNextUse = true;   // reads Touch::next_use
+//     static constexpr bool kNeedsTime = true;      // reads Touch::time_ns
+//     static constexpr bool kSeesFiles = true;      // wants to be told of opens, closes and evictions; see per_file.h
+//     void Prefetch(SlotId) const;                  // fetches what OnHit of that slot will read
+//
+// Positions for `next_use` grow with the stream. Where a driver folds a run of touches of one range into one, the next
+// use of the first touch is the run's own position (the range is used again at once), and the hit that stands for the
+// rest of the run carries the next use after it; so a policy that needs next uses has kRepeats of kOnce at least.
 #pragma once
 
 #include <concepts>

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "daxcache/access.h"
 #include "daxcache/ids.h"
+#include "daxcache/policies/options.h"
 #include "daxcache/policies/slot_list.h"
 #include "daxcache/policy.h"
 
@@ -18,10 +19,7 @@ class QueuePolicy {
  public:
   using Index = Index_;
   using Key = typename Index::Key;
-
-  struct Options {
-    [[nodiscard]] absl::Status Validate() const { return absl::OkStatus(); }
-  };
+  using Options = NoOptions;
 
   QueuePolicy(const Options&, const typename Index::Space&, std::uint32_t max_slots) : queue_(max_slots) {}
 
