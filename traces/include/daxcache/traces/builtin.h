@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daxcache/traces/dxt.h"
+#include "daxcache/traces/fio_iolog.h"
 #include "daxcache/traces/format.h"
 #include "daxcache/traces/input.h"
 #include "daxcache/traces/text_trace.h"
@@ -22,6 +23,7 @@ inline namespace v0 {
 inline constexpr Format kTraceFormats[] = {
     kTextTrace,
     kDxt,
+    kFioIolog,
 };
 
 struct ReadOptions {
