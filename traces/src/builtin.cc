@@ -1,6 +1,7 @@
 // Reading by content and writing by extension, over the list of formats.
 #include "daxcache/traces/builtin.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,15 @@ std::string Describe(std::string_view head) {
   return Quoted(head.substr(0, head.find('\n')));
 }
 
+// The format that a file of this name is written in; null if there is none.
+const Format* FindWriter(std::string_view path) {
+  if (path.ends_with(kZstd)) path.remove_suffix(kZstd.size());
+  for (const Format& format : kTraceFormats) {
+    if (format.write != nullptr && path.ends_with(format.extension)) return &format;
+  }
+  return nullptr;
+}
+
 absl::StatusOr<Trace> ReadInput(absl::StatusOr<Input> input) {
   if (!input.ok()) return input.status();
   for (const Format& format : kTraceFormats) {
@@ -66,6 +76,28 @@ absl::StatusOr<Trace> ReadTraceFromBytes(std::string name, std::string_view byte
   return ReadInput(Input::FromBytes(std::move(name), bytes));
 }
 
+absl::Status CheckWritable(std::string_view path) {
+  if (FindWriter(path) != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a file name that ends in one of ", WritableExtensions(), ", got ", Quoted(path)));
+}
+
+bool SameContent(const Trace& a, const Trace& b) {
+  const auto same_file = [](const FileInfo& x, const FileInfo& y) { return x.path == y.path && x.size == y.size; };
+  const auto same_task = [](const TaskInfo& x, const TaskInfo& y) {
+    return x.parent == y.parent && x.start_ns == y.start_ns && x.end_ns == y.end_ns && x.user_us == y.user_us &&
+           x.system_us == y.system_us && x.name == y.name;
+  };
+  if (a.size() != b.size() || a.mapped_touches() != b.mapped_touches() ||
+      !std::ranges::equal(a.files(), b.files(), same_file) || !std::ranges::equal(a.tasks(), b.tasks(), same_task)) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+
 std::string WritableExtensions() {
   std::string list;
   for (const Format& format : kTraceFormats) {
@@ -77,19 +109,12 @@ std::string WritableExtensions() {
 }
 
 absl::Status WriteTrace(const Trace& trace, const std::string& path) {
-  std::string_view name = path;
-  const bool compress = name.ends_with(kZstd);
-  if (compress) name.remove_suffix(kZstd.size());
-  for (const Format& format : kTraceFormats) {
-    if (format.write == nullptr || !name.ends_with(format.extension)) continue;
-    if (absl::Status status = trace.CheckRecords(); !status.ok()) return status;
-    absl::StatusOr<Output> output = Output::Create(path, compress);
-    if (!output.ok()) return output.status();
-    if (absl::Status status = format.write(trace, *output); !status.ok()) return status;
-    return output->Commit();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected a file name that ends in one of ", WritableExtensions(), ", got ", Quoted(path)));
+  if (absl::Status status = CheckWritable(path); !status.ok()) return status;
+  if (absl::Status status = trace.CheckRecords(); !status.ok()) return status;
+  absl::StatusOr<Output> output = Output::Create(path, path.ends_with(kZstd));
+  if (!output.ok()) return output.status();
+  if (absl::Status status = FindWriter(path)->write(trace, *output); !status.ok()) return status;
+  return output->Commit();
 }
 
 }  // namespace v0

@@ -41,6 +41,7 @@ struct Access {
   Op op = Op::kRead;
   std::uint64_t offset = 0;  // bytes; offset + length <= 2^63
   std::uint64_t length = 0;  // bytes
+  friend constexpr bool operator==(const Access&, const Access&) = default;
 };
 
 // Never again, in `Touch::next_use`.

@@ -103,10 +103,17 @@ class Replay {
   void MissOrUpgrade(const LookupResult& found, Key key, const Touch& touch);
   void Drive(typename Guest<WindowType>::Call call);
   void RunWorker();
-  void Emit(EventKind kind, SlotId slot, FileRange range, bool write = false, Cause cause = Cause::kNone,
+  void Emit(EventKind kind, SlotId slot, std::uint32_t number, bool write = false, Cause cause = Cause::kNone,
             bool repeated = false) {
-    sink_(Event{.kind = kind, .cause = cause, .write = write, .repeated = repeated, .slot = slot, .range = range});
+    sink_(Event{.kind = kind,
+                .cause = cause,
+                .write = write,
+                .repeated = repeated,
+                .slot = slot,
+                .range = view_.stream.range(number)},
+          number);
   }
+  std::uint32_t NumberAt(SlotId slot) const { return static_cast<std::uint32_t>(window_.key(slot)); }
 
   ReplayView view_;
   ReplayOptions options_;
@@ -160,7 +167,7 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
     if (found.kind != LookupKind::kHit) [[unlikely]] {
       MissOrUpgrade(found, key, touch);
     } else if constexpr (Sink::kWantsHits) {
-      Emit(EventKind::kHit, found.slot, stream.range(number), IsWrite(touch.op));
+      Emit(EventKind::kHit, found.slot, number, IsWrite(touch.op));
     }
     if constexpr (P::kRepeats != Repeats::kNone || Sink::kWantsHits) {
       touch.next_use = next_use;
@@ -169,8 +176,7 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
         const LookupResult repeat = window_.Lookup(key, touch);
         if (repeat.kind != LookupKind::kHit) MissOrUpgrade(repeat, key, touch);
         if constexpr (Sink::kWantsHits) {
-          if (repeat.kind == LookupKind::kHit)
-            Emit(EventKind::kHit, repeat.slot, stream.range(number), IsWrite(touch.op));
+          if (repeat.kind == LookupKind::kHit) Emit(EventKind::kHit, repeat.slot, number, IsWrite(touch.op));
         }
       }
     }
@@ -206,10 +212,9 @@ void Replay<P, Sink>::FilesUpTo(std::uint64_t record) {
 template <Policy P, class Sink>
 void Replay<P, Sink>::MissOrUpgrade(const LookupResult& found, Key key, const Touch& touch) {
   const auto number = static_cast<std::uint32_t>(key);
-  const FileRange range = view_.stream.range(number);
   const bool write = IsWrite(touch.op);
   if (found.kind == LookupKind::kMiss) {
-    Emit(EventKind::kMiss, kNoSlot, range, write, Cause::kNone, seen_[number]);
+    Emit(EventKind::kMiss, kNoSlot, number, write, Cause::kNone, seen_[number]);
     seen_[number] = true;
   }
   if (!demand_) {
@@ -219,28 +224,28 @@ void Replay<P, Sink>::MissOrUpgrade(const LookupResult& found, Key key, const To
   // Nothing waits and nothing is pinned, so the protocol comes down to this.
   if (found.kind == LookupKind::kMustUpgrade) {
     window_.BeginUpgrade(found.slot);
-    Emit(EventKind::kUpgrade, found.slot, range, true);
+    Emit(EventKind::kUpgrade, found.slot, number, true);
     [[maybe_unused]] const bool doomed = window_.Commit(found.slot, touch);
     return;
   }
   if (!window_.Admit(key, touch)) {
-    Emit(EventKind::kBypass, kNoSlot, range, write);
+    Emit(EventKind::kBypass, kNoSlot, number, write);
     return;
   }
   SlotId slot = window_.Take();
   if (slot == kNoSlot) {
     slot = window_.BeginReclaim(Scope::Any(), key, touch);
     if (slot == kNoSlot) {
-      Emit(EventKind::kBypass, kNoSlot, range, write);
+      Emit(EventKind::kBypass, kNoSlot, number, write);
       return;
     }
-    const FileRange victim = window_.range(slot);
+    const std::uint32_t victim = NumberAt(slot);
     if (options_.mechanics.send_remove) Emit(EventKind::kRemove, slot, victim, false, Cause::kInline);
     Emit(EventKind::kReclaim, slot, victim, false, Cause::kInline);
     [[maybe_unused]] const bool kept = window_.CommitReclaimAndTake(slot);
   }
   [[maybe_unused]] const auto bound = window_.Bind(slot, key, touch);
-  Emit(EventKind::kSetup, slot, range, write);
+  Emit(EventKind::kSetup, slot, number, write);
   [[maybe_unused]] const bool doomed = window_.Commit(slot, touch);
 }
 
@@ -250,22 +255,22 @@ void Replay<P, Sink>::Drive(typename Guest<WindowType>::Call call) {
     const Action action = guest_.Next(call);
     switch (action.step) {
       case Step::kDone: return;
-      case Step::kSetup: Emit(EventKind::kSetup, action.slot, window_.range(action.slot), action.exclusive); break;
-      case Step::kUpgrade: Emit(EventKind::kUpgrade, action.slot, window_.range(action.slot), true); break;
+      case Step::kSetup: Emit(EventKind::kSetup, action.slot, NumberAt(action.slot), action.exclusive); break;
+      case Step::kUpgrade: Emit(EventKind::kUpgrade, action.slot, NumberAt(action.slot), true); break;
       case Step::kRemove: {
         SlotId slot = action.slot;
         for (std::uint32_t i = 0; i < action.count; ++i, slot = guest_.NextInBatch(slot)) {
-          Emit(EventKind::kRemove, slot, window_.range(slot), false, action.cause);
+          Emit(EventKind::kRemove, slot, NumberAt(slot), false, action.cause);
         }
         break;
       }
       case Step::kFreed:
         if (action.cause != Cause::kNone) {
-          Emit(EventKind::kReclaim, action.slot, window_.range(action.slot), false, action.cause);
+          Emit(EventKind::kReclaim, action.slot, NumberAt(action.slot), false, action.cause);
         }
         break;
       case Step::kUseDirect:
-        Emit(EventKind::kBypass, kNoSlot, view_.stream.range(static_cast<std::uint32_t>(call.key())), action.exclusive);
+        Emit(EventKind::kBypass, kNoSlot, static_cast<std::uint32_t>(call.key()), action.exclusive);
         break;
       case Step::kKickWorker: kicked_ = true; break;
       case Step::kUse:

@@ -27,9 +27,9 @@ class StatsSink {
  public:
   static constexpr bool kWantsHits = false;
 
-  explicit StatsSink(std::size_t files) : setups_(files), mapped_(files) {}
+  StatsSink(std::size_t files, std::size_t ranges) : setups_(files), mapped_(files), ever_mapped_(ranges) {}
 
-  void operator()(const Event& event) {
+  void operator()(const Event& event, std::uint32_t number) {
     switch (event.kind) {
       case EventKind::kHit: break;
       case EventKind::kMiss:
@@ -39,6 +39,7 @@ class StatsSink {
       case EventKind::kBypass: ++counts_.bypasses; break;
       case EventKind::kSetup: {
         ++counts_.setups;
+        ever_mapped_[number] = true;
         const std::uint32_t file = ToIndex(event.range.file);
         ++setups_[file];
         if (mapped_[file]++ == 0 && ++files_ > peak_files_) peak_files_ = files_;
@@ -61,8 +62,9 @@ class StatsSink {
 
   const ReplayCounts& counts() const { return counts_; }
   const std::vector<std::uint64_t>& setups_by_file() const { return setups_; }
-  std::uint64_t ranges() const { return ranges_; }  // mapped now
-  std::uint64_t files() const { return files_; }    // with a range mapped now
+  const std::vector<bool>& ever_mapped() const { return ever_mapped_; }  // by range number
+  std::uint64_t ranges() const { return ranges_; }                       // mapped now
+  std::uint64_t files() const { return files_; }                         // with a range mapped now
   std::uint64_t peak_ranges() const { return peak_ranges_; }
   std::uint64_t peak_files() const { return peak_files_; }
 
@@ -70,6 +72,7 @@ class StatsSink {
   ReplayCounts counts_;
   std::vector<std::uint64_t> setups_;  // by file
   std::vector<std::uint32_t> mapped_;  // by file: ranges mapped now
+  std::vector<bool> ever_mapped_;
   std::uint64_t ranges_ = 0;
   std::uint64_t files_ = 0;
   std::uint64_t peak_ranges_ = 0;

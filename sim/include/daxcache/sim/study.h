@@ -1,6 +1,6 @@
-// Runs of replay over one trace: what `daxsim` does. A `Study` holds a trace and what runs share (the range streams, the
-// next uses, the touched pages), each made when first needed; `Sweep` runs every combination of window, policy and range
-// size on all cores and gives the results in the order asked for.
+// Runs of replay over one trace: what `daxsim` does. A `Study` holds a trace and what runs share (the range streams,
+// the next uses, the touched pages), each made when first needed; `Sweep` runs every combination of window, policy and
+// range size on all cores and gives the results in the order asked for.
 //
 //   auto study = Study::Create(*std::move(trace));
 //   absl::StatusOr<std::vector<RunResult>> results = Sweep(**study, runs, {.threads = 2});
@@ -110,6 +110,9 @@ class Study {
   std::map<int, Lazy<std::vector<std::uint32_t>>> next_uses_;
   std::map<int, Lazy<std::vector<std::uint32_t>>> touched_;
 };
+
+// InvalidArgument, as RunReplay gives it, without running.
+[[nodiscard]] absl::Status Validate(const RunSpec& spec);
 
 // InvalidArgument for a window of no range or of more than 2^24, mechanics or policy that make no sense. A tail of the
 // window shorter than a range is unused, as in Linux.

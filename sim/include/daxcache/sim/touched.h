@@ -1,5 +1,6 @@
-// How much of each range a trace ever used: distinct pages read, written or faulted in, whatever the window did. A mapping
-// of 2 MiB of which one page is used costs the same as one used whole; this is how much of the window is worth its cost.
+// How much of each range a trace ever used: distinct pages read, written or faulted in, whatever the window did. A
+// mapping of 2 MiB of which one page is used costs the same as one used whole; this is how much of the window is worth
+// its cost.
 #pragma once
 
 #include <cstdint>

@@ -41,6 +41,12 @@ struct ReadOptions {
 // only when it is whole.
 [[nodiscard]] absl::Status WriteTrace(const Trace& trace, const std::string& path);
 
+// InvalidArgument if WriteTrace would not know what to write by the name.
+[[nodiscard]] absl::Status CheckWritable(std::string_view path);
+
+// Whether two traces hold the same records, files, tasks and kind of mapped touches; where they came from is left out.
+[[nodiscard]] bool SameContent(const Trace& a, const Trace& b);
+
 // The extensions that WriteTrace knows, as in ".trace, .trace.zst, .dxt, .dxt.zst".
 std::string WritableExtensions();
 

@@ -1,0 +1,397 @@
+// daxsim: replays recorded traces through a virtiofs DAX window and reports what it would have done.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "daxcache/policies/builtin.h"
+#include "daxcache/sim/flags.h"
+#include "daxcache/sim/lists.h"
+#include "daxcache/sim/progress.h"
+#include "daxcache/sim/report.h"
+#include "daxcache/sim/study.h"
+#include "daxcache/sim/suggest.h"
+#include "daxcache/sim/text.h"
+#include "daxcache/traces/builtin.h"
+#include "daxcache/version.h"
+
+namespace {
+
+using namespace daxcache;
+
+constexpr int kExitData = 1;
+constexpr int kExitUsage = 2;
+
+struct Settings {
+  std::vector<std::string> traces;
+  std::vector<ByteSize> windows = {ByteSize(std::uint64_t{4} << 30)};
+  std::vector<RangeSize> range_sizes = {RangeSize()};
+  std::vector<PolicySpec> policies = {PolicySpec()};  // linux
+  std::string mechanics;                              // empty: each policy's own
+  std::optional<std::uint32_t> threshold;
+  std::optional<std::uint32_t> chunk;
+  std::optional<InlineReclaim> calls;
+  std::optional<InlineReclaim> faults;
+  bool no_remove = false;
+  bool map_extending_writes = false;
+  bool keep_deleted = false;
+  Footprint footprint;
+  std::string format = "table";
+  std::string output;
+  std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  bool list_policies = false;
+  bool list_formats = false;
+};
+
+// A setter for one of a few words.
+std::function<absl::Status(std::string_view)> SetWord(std::vector<std::string_view> words,
+                                                      std::function<void(std::size_t)> set) {
+  return [words = std::move(words), set = std::move(set)](std::string_view text) -> absl::Status {
+    const auto at = std::find(words.begin(), words.end(), text);
+    if (at != words.end()) {
+      set(static_cast<std::size_t>(at - words.begin()));
+      return absl::OkStatus();
+    }
+    std::string expected;
+    for (const std::string_view word : words) absl::StrAppend(&expected, expected.empty() ? "" : ", ", AbslView(word));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one of ", expected, ", got \"", AbslView(text), "\"", Suggest(text, words)));
+  };
+}
+
+std::function<absl::Status(std::string_view)> SetInline(std::optional<InlineReclaim>* reclaim) {
+  return SetWord({"never", "own", "any"}, [reclaim](std::size_t at) { *reclaim = static_cast<InlineReclaim>(at); });
+}
+
+std::function<absl::Status(std::string_view)> SetCount(std::optional<std::uint32_t>* count, std::uint64_t least,
+                                                       std::uint64_t most) {
+  return [=](std::string_view text) {
+    std::uint64_t value = 0;
+    const absl::Status status = SetNumber(&value, least, most)(text);
+    if (status.ok()) *count = static_cast<std::uint32_t>(value);
+    return status;
+  };
+}
+
+std::function<absl::Status(std::string_view)> SetBytes(std::uint64_t* bytes) {
+  return [bytes](std::string_view text) {
+    const auto size = ByteSize::Parse(text);
+    if (size.ok()) *bytes = size->bytes();
+    return size.status();
+  };
+}
+
+std::vector<Flag> Flags(Settings& settings) {
+  return {
+      {.name = "trace",
+       .value = "FILE",
+       .help = "a trace of any known format, told by its content; also found as FILE.zst, beside it or in traces/data; "
+               "\"-\": standard input. May be given several times",
+       .set =
+           [&](std::string_view text) {
+             settings.traces.emplace_back(text);
+             return absl::OkStatus();
+           },
+       .repeatable = true,
+       .letter = 't'},
+      {.name = "window",
+       .value = "SIZE[,SIZE|SIZE..SIZE]",
+       .help = "window size, such as 4G or 512MiB; a list or a span (doubling) sweeps; default 4G",
+       .set =
+           [&](std::string_view text) {
+             auto sizes = ParseSizes(text);
+             if (sizes.ok()) settings.windows = *std::move(sizes);
+             return sizes.status();
+           },
+       .letter = 'w'},
+      {.name = "policy",
+       .value = "POLICY[,POLICY]",
+       .help =
+           "who gives way, with options after a colon: lru, per-file:base=arc,min=32K; a list sweeps; default linux. "
+           "--list-policies shows all",
+       .set =
+           [&](std::string_view text) {
+             auto policies = ParsePolicyList(text);
+             if (policies.ok()) settings.policies = *std::move(policies);
+             return policies.status();
+           },
+       .letter = 'p'},
+      {.name = "range-size",
+       .value = "SIZE[,SIZE]",
+       .help = "what is mapped at a time: a power of two from 4K to 1G; default 2M, as in Linux",
+       .set = [&](std::string_view text) -> absl::Status {
+         const auto sizes = ParseSizes(text);
+         if (!sizes.ok()) return sizes.status();
+         settings.range_sizes.clear();
+         for (const ByteSize size : *sizes) {
+           const auto range = RangeSize::Create(size);
+           if (!range.ok()) return range.status();
+           settings.range_sizes.push_back(*range);
+         }
+         return absl::OkStatus();
+       }},
+      {.name = "mechanics",
+       .value = "linux|demand",
+       .help =
+           "when ranges are taken back: linux (a worker keeps 20 % free, in chunks of 10) or demand (one victim when "
+           "nothing is free); default: linux for the policy linux, demand for the others",
+       .set = SetWord({"linux", "demand"}, [&](std::size_t at) { settings.mechanics = at == 0 ? "linux" : "demand"; })},
+      {.name = "threshold",
+       .value = "PERCENT",
+       .help = "the worker runs while fewer than this share is free; 0: no worker",
+       .set = SetCount(&settings.threshold, 0, 100)},
+      {.name = "chunk",
+       .value = "N",
+       .help = "ranges the worker frees in a run",
+       .set = SetCount(&settings.chunk, 1, kMaxSlots)},
+      {.name = "inline",
+       .value = "never|own|any",
+       .help = "what read(2) and write(2) take when nothing is free: wait, a range of their own file, or any",
+       .set = SetInline(&settings.calls)},
+      {.name = "inline-faults",
+       .value = "never|own|any",
+       .help = "the same for page faults",
+       .set = SetInline(&settings.faults)},
+      {.name = "no-remove",
+       .value = "",
+       .help = "send no REMOVEMAPPING for ranges taken back: the host keeps them until the slot is used again",
+       .set = SetTrue(&settings.no_remove)},
+      {.name = "map-extending-writes",
+       .value = "",
+       .help = "writes that extend their file use the window too (Linux sends them past it)",
+       .set = SetTrue(&settings.map_extending_writes)},
+      {.name = "keep-deleted",
+       .value = "",
+       .help = "deleted files keep their ranges (Linux returns them)",
+       .set = SetTrue(&settings.keep_deleted)},
+      {.name = "page-size",
+       .value = "SIZE",
+       .help = "page size of the guest, for its memory cost; default 4K",
+       .set = SetBytes(&settings.footprint.page_bytes)},
+      {.name = "struct-page-size",
+       .value = "SIZE",
+       .help = "sizeof(struct page) of the guest; default 64",
+       .set = SetBytes(&settings.footprint.struct_page_bytes)},
+      {.name = "mapping-size",
+       .value = "SIZE",
+       .help = "sizeof(struct fuse_dax_mapping) of the guest; default 112",
+       .set = SetBytes(&settings.footprint.mapping_bytes)},
+      {.name = "format",
+       .value = "table|csv|json",
+       .help = "table for people, csv and json for programs (docs/daxsim.md lists the keys)",
+       .set = SetWord({"table", "csv", "json"},
+                      [&](std::size_t at) {
+                        constexpr const char* kNames[] = {"table", "csv", "json"};
+                        settings.format = kNames[at];
+                      })},
+      {.name = "output",
+       .value = "FILE",
+       .help = "write the report there instead of to standard output",
+       .set = SetText(&settings.output),
+       .letter = 'o'},
+      {.name = "threads",
+       .value = "N",
+       .help = "runs at a time; default: the number of processors. Reports do not depend on it",
+       .set = SetNumber(&settings.threads, 1, 1024)},
+      {.name = "list-policies",
+       .value = "",
+       .help = "show the policies and their options",
+       .set = SetTrue(&settings.list_policies)},
+      {.name = "list-formats", .value = "", .help = "show the trace formats", .set = SetTrue(&settings.list_formats)},
+  };
+}
+
+constexpr std::string_view kEpilogue =
+    R"(Examples:
+  daxsim --window 4G --trace kbuild.trace                       one window, everything about it
+  daxsim --window 64M..16G --policy linux,lru,arc --trace kbuild.trace
+                                                                a table: which policy, how large
+  daxsim -w 1G --range-size 2M,64K -t kbuild.trace              smaller ranges
+  daxsim -w 1G -p lru,per-file:base=lru,min=32K -t kbuild.trace small files kept out of the window
+  daxsim -w 64M..4G -t kbuild.trace --format csv -o sweep.csv   for a spreadsheet
+
+Sizes are powers of two: 4G, 64MiB, 1.5g. Exit status: 0, 1 for data that cannot be used, 2 for a wrong command line.
+)";
+
+// Where a trace named on the command line is: as given, compressed, or among those that come with the project.
+std::optional<std::string> FindTrace(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> folders = {"", "traces/data"};
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (!program.empty()) {
+    folders.push_back(program.parent_path() / "../../../traces/data");      // in the build tree
+    folders.push_back(program.parent_path() / "../share/daxcache/traces");  // installed
+  }
+  for (const fs::path& folder : folders) {
+    for (const char* suffix : {"", ".zst"}) {
+      const std::string path = (folder / name).string() + suffix;
+      if (fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
+        return folder.empty() ? path : fs::path(path).lexically_normal().string();
+      }
+      if (fs::path(name).is_absolute() && suffix[0] != 0) return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+ReplayOptions OptionsFor(const Settings& settings, const PolicySpec& policy) {
+  const bool linux_mechanics =
+      settings.mechanics.empty() ? policy.core() == LinuxPolicy<DenseIndex>::kName : settings.mechanics == "linux";
+  ReplayOptions options;
+  options.mechanics = linux_mechanics ? ReclaimOptions::Linux() : ReclaimOptions::Demand();
+  if (settings.threshold) options.mechanics.threshold_percent = *settings.threshold;
+  if (settings.chunk) options.mechanics.chunk = *settings.chunk;
+  if (settings.calls) options.mechanics.calls = *settings.calls;
+  if (settings.faults) options.mechanics.faults = *settings.faults;
+  if (settings.no_remove) options.mechanics.send_remove = false;
+  options.map_extending_writes = settings.map_extending_writes;
+  options.keep_deleted = settings.keep_deleted;
+  return options;
+}
+
+std::vector<RunSpec> Specs(const Settings& settings) {
+  std::vector<RunSpec> specs;
+  for (const RangeSize range_size : settings.range_sizes) {
+    for (const ByteSize window : settings.windows) {
+      for (const PolicySpec& policy : settings.policies) {
+        specs.push_back({.window = window,
+                         .range_size = range_size,
+                         .policy = policy,
+                         .options = OptionsFor(settings, policy),
+                         .footprint = settings.footprint});
+      }
+    }
+  }
+  return specs;
+}
+
+std::string PolicyHelp() {
+  std::string text;
+  for (const PolicyInfo& policy : BuiltinPolicyInfos()) {
+    absl::StrAppend(&text, AbslView(policy.name),
+                    std::string(std::max<std::size_t>(15, policy.name.size() + 1) - policy.name.size(), ' '),
+                    AbslView(policy.summary), "\n");
+    for (const PolicyInfo::Option& option : policy.options) {
+      absl::StrAppend(&text, "                 ", AbslView(option.name), "=", AbslView(option.value), "  ",
+                      AbslView(option.help), "\n");
+    }
+  }
+  return text + "Options stand after a colon, separated by commas: random:seed=7\n";
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::cerr << "daxsim: " << status.message() << "\n";
+  if (code == kExitUsage) std::cerr << "Try \"daxsim --help\".\n";
+  return code;
+}
+
+absl::Status Write(const std::string& path, const std::string& report) {
+  if (path.empty()) {
+    std::cout << report << std::flush;
+    if (!std::cout) return absl::UnavailableError("cannot write to standard output");
+    return absl::OkStatus();
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << report << std::flush;
+  if (!out) return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
+  return absl::OkStatus();
+}
+
+int Run(const std::vector<std::string>& arguments) {
+  Settings settings;
+  CommandLine line(
+      "daxsim --trace FILE [--window SIZE] [--policy POLICY] …",
+      "Replays a recorded trace through a virtiofs DAX window: hits, misses, reclaims, and what the window "
+      "costs.",
+      Flags(settings), std::string(kEpilogue));
+  const auto rest = line.Parse(arguments);
+  if (!rest.ok()) return Fail(rest.status(), kExitUsage);
+  if (line.help_wanted()) {
+    std::cout << line.Help();
+    return 0;
+  }
+  if (line.version_wanted()) {
+    std::cout << "daxsim " DAXCACHE_VERSION "\n";
+    return 0;
+  }
+  if (settings.list_policies) {
+    std::cout << PolicyHelp();
+    return 0;
+  }
+  if (settings.list_formats) {
+    TextTable table({"format", "extension", "written", ""}, {true, true, true, true});
+    for (const Format& format : kTraceFormats) {
+      table.Add({std::string(format.name), std::string(format.extension), format.write != nullptr ? "yes" : "no",
+                 std::string(format.summary)});
+    }
+    std::cout << table.ToString("") << "Formats are told by content, not by name; each may be compressed with zstd.\n";
+    return 0;
+  }
+  if (!rest->empty()) {
+    return Fail(absl::InvalidArgumentError(
+                    absl::StrCat("unexpected argument \"", rest->front(), "\": traces are given with --trace")),
+                kExitUsage);
+  }
+  if (settings.traces.empty()) {
+    return Fail(absl::InvalidArgumentError("expected --trace FILE, got none"), kExitUsage);
+  }
+  const std::vector<RunSpec> specs = Specs(settings);
+  for (const RunSpec& spec : specs) {
+    if (const absl::Status valid = Validate(spec); !valid.ok()) return Fail(valid, kExitUsage);
+  }
+
+  std::vector<TraceRuns> all;
+  for (const std::string& name : settings.traces) {
+    const std::optional<std::string> path = name == "-" ? name : FindTrace(name);
+    if (!path) {
+      return Fail(
+          absl::NotFoundError(absl::StrCat(name, ": no such trace, nor ", name, ".zst, here or in traces/data")),
+          kExitData);
+    }
+    absl::StatusOr<Trace> trace = [&] {
+      Progress progress("reading " + *path);
+      return ReadTrace(*path, {.progress = [&](std::uint64_t done, std::uint64_t total) {
+        if (total > 0) progress.Update(static_cast<double>(done) / static_cast<double>(total));
+        return true;
+      }});
+    }();
+    if (!trace.ok()) return Fail(trace.status(), kExitData);
+    const auto study = std::make_shared<Study>(*std::move(trace));
+    Progress progress("replaying " + *path);
+    auto runs = Sweep(*study, specs, {.threads = static_cast<int>(settings.threads), .progress = [&](double share) {
+                                        progress.Update(share);
+                                      }});
+    if (!runs.ok()) {
+      return Fail(absl::Status(runs.status().code(), absl::StrCat(*path, ": ", runs.status().message())), kExitData);
+    }
+    all.push_back({study, *std::move(runs)});
+  }
+  const std::string report = settings.format == "json"  ? JsonReport(all)
+                             : settings.format == "csv" ? CsvReport(all)
+                                                        : TableReport(all);
+  const absl::Status written = Write(settings.output, report);
+  return written.ok() ? 0 : Fail(written, kExitData);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return Run(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,85 @@
+// See daxcache/sim/text.h.
+#include "daxcache/sim/text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace daxcache {
+inline namespace v0 {
+namespace {
+
+std::string Formatted(const char* format, double value) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, value);
+  return buffer;
+}
+
+// Columns a UTF-8 string takes: all but continuation bytes.
+std::size_t Width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string Grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
+  return text;
+}
+
+std::string Percent(double share) {
+  return Formatted(share * 100 < 9.995 ? "%.2f %%" : "%.1f %%", share * 100);
+}
+
+std::string HumanBytes(std::uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return Formatted(value == static_cast<double>(static_cast<std::uint64_t>(value)) ? "%.0f " : "%.1f ", value) +
+         kUnits[unit];
+}
+
+std::string HumanTime(std::int64_t nanoseconds) {
+  const double seconds = static_cast<double>(nanoseconds) / 1e9;
+  if (seconds >= 100) return Formatted("%.0f s", seconds);
+  if (seconds >= 1) return Formatted("%.1f s", seconds);
+  if (seconds >= 1e-3) return Formatted("%.1f ms", seconds * 1e3);
+  return Formatted("%.1f µs", seconds * 1e6);
+}
+
+TextTable::TextTable(std::vector<std::string> header, std::vector<bool> left) : left_(std::move(left)) {
+  rows_.push_back(std::move(header));
+}
+
+void TextTable::Add(std::vector<std::string> row) {
+  rows_.push_back(std::move(row));
+}
+
+std::string TextTable::ToString(std::string_view indent) const {
+  std::vector<std::size_t> widths(left_.size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line(indent);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - Width(row[i]), ' ');
+      if (i > 0) line += "  ";
+      line += left_[i] ? row[i] + pad : pad + row[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace v0
+}  // namespace daxcache
