@@ -16,6 +16,7 @@
 //   per-file        base's, O(n) base's; O(slots)  4 and 20 a file     a quota that is reached makes a miss O(slots)
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -33,6 +34,7 @@
 #include "daxcache/policies/linux.h"
 #include "daxcache/policies/lru.h"
 #include "daxcache/policies/options.h"
+#include "daxcache/policies/per_file.h"
 #include "daxcache/policies/random.h"
 #include "daxcache/policies/spec.h"
 #include "daxcache/policy.h"
@@ -46,6 +48,11 @@ struct PolicyList {
   static constexpr std::size_t kSize = sizeof...(P);
   static constexpr std::array<std::string_view, kSize> kNames{P::kName...};
 
+  template <template <class> class Wrapper>
+  using Wrapped = PolicyList<Wrapper<P>...>;
+  template <class... Other>
+  static PolicyList<P..., Other...> Join(PolicyList<Other...>);
+
   // True if `see.operator()<P>()` was true for one of them; those behind it are not asked.
   template <class See>
   static bool Any(const See& see) {
@@ -58,10 +65,25 @@ template <class Index>
 using BasePolicies = PolicyList<LinuxPolicy<Index>, FifoPolicy<Index>, LruPolicy<Index>, ClockPolicy<Index>,
                                 ArcPolicy<Index>, RandomPolicy<Index>, BeladyPolicy<Index>, BeladyBypassPolicy<Index>>;
 
+// All of them: those of the list, and `per-file` over each.
 template <class Index>
-using BuiltinPolicies = BasePolicies<Index>;
+using PerFilePolicies = typename BasePolicies<Index>::template Wrapped<PerFilePolicy>;
+template <class Index>
+using BuiltinPolicies = decltype(BasePolicies<Index>::Join(PerFilePolicies<Index>{}));
 
-inline constexpr auto kPolicyNames = BuiltinPolicies<DenseIndex>::kNames;
+// The names, each once.
+inline constexpr auto kBasePolicyNames = BasePolicies<DenseIndex>::kNames;
+inline constexpr auto kPolicyNames = [] {
+  std::array<std::string_view, kBasePolicyNames.size() + 1> names{};
+  std::copy(kBasePolicyNames.begin(), kBasePolicyNames.end(), names.begin());
+  names.back() = PerFilePolicies<DenseIndex>::kNames.front();
+  return names;
+}();
+
+template <class P>
+concept WrapsPolicy = requires {
+  typename P::Base;
+};
 
 namespace internal {
 
@@ -80,8 +102,12 @@ static_assert(AllDifferent(kPolicyNames), "two policies have the same name");
 template <class Options>
 absl::Status ReadOptions(const PolicySpec& spec, Options& options) {
   for (const PolicySpec::Option& option : spec.options()) {
+    bool again = false;
+    for (const PolicySpec::Option* before = spec.options().data(); before != &option; ++before) {
+      again = again || before->key == option.key;
+    }
     absl::Status status;
-    if (!SetOption(options, option.key, option.value, status)) {
+    if (!SetOption(options, option.key, option.value, again, status)) {
       std::vector<std::string_view> valid;
       ForEachField<Options>([&](const auto& field) { valid.push_back(field.name); });
       if (!spec.base().empty()) valid.push_back("base");
@@ -105,12 +131,18 @@ template <class Index, class Fn>
   absl::Status result;
   const bool found = BuiltinPolicies<Index>::Any([&]<class P>() {
     if (P::kName != spec.name()) return false;
+    if constexpr (WrapsPolicy<P>) {
+      if (P::Base::kName != spec.base()) return false;
+    }
     typename P::Options options;
     result = internal::ReadOptions(spec, options);
     if (result.ok()) result = fn.template operator()<P>(options);
     return true;
   });
   if (found) return result;
+  if (!spec.base().empty()) {
+    return spec.Error(absl::StrCat("base: expected ", internal::OneOf(kBasePolicyNames, spec.base())));
+  }
   return spec.Error(absl::StrCat("expected ", internal::OneOf(kPolicyNames, spec.name())));
 }
 
@@ -148,7 +180,11 @@ struct PolicyInfo {
 inline std::vector<PolicyInfo> BuiltinPolicyInfos() {
   std::vector<PolicyInfo> infos;
   BuiltinPolicies<DenseIndex>::Any([&]<class P>() {
+    if (!infos.empty() && infos.back().name == P::kName) return false;  // the same wrapper over another policy
     PolicyInfo& info = infos.emplace_back(PolicyInfo{P::kName, P::kSummary, {}});
+    if constexpr (WrapsPolicy<P>) {
+      info.options.push_back({"base", "POLICY", "whose order is kept, its options may follow (default linux)"});
+    }
     ForEachField<typename P::Options>([&](const auto& field) {
       info.options.push_back({field.name, field.value, field.help});
     });

@@ -30,6 +30,7 @@ struct OptionField {
   std::string_view value;  // how the value is shown in help: "N", "SIZE"
   std::string_view help;
   absl::Status (*set)(Options&, std::string_view value);  // InvalidArgument: "expected …, got …"
+  bool list = false;                                      // may be given several times
 };
 
 // The options of a policy that has none.
@@ -66,17 +67,17 @@ constexpr void ForEachField(const See& see) {
   }
 }
 
-// Sets the option of that name. False: there is none; then `status` is as it was.
+// Sets the option of that name; `again`: it has been set before. False: there is none, and `status` is as it was.
 template <class Options>
-bool SetOption(Options& options, std::string_view name, std::string_view value, absl::Status& status) {
+bool SetOption(Options& options, std::string_view name, std::string_view value, bool again, absl::Status& status) {
   if constexpr (requires { Options::Fields(); }) {
     for (const auto& field : Options::Fields()) {
       if (field.name != name) continue;
-      status = field.set(options, value);
+      status = again && !field.list ? absl::InvalidArgumentError("given twice") : field.set(options, value);
       return true;
     }
   }
-  if constexpr (requires { options.base; }) return SetOption(options.base, name, value, status);
+  if constexpr (requires { options.base; }) return SetOption(options.base, name, value, again, status);
   return false;
 }
 
