@@ -150,8 +150,9 @@ std::string InfoText(const Trace& trace, const Summary& summary, const RangeStre
   absl::StrAppendFormat(&text, "\n  %-16s %15s %15s\n", "operation", "records", "bytes");
   for (std::size_t op = 0; op < kNumOps; ++op) {
     if (summary.records[op] == 0) continue;
-    absl::StrAppendFormat(&text, "  %-16s %15s %15s\n", AbslView(kOpNames[op]), Grouped(summary.records[op]),
-                          TouchesData(static_cast<Op>(op)) ? HumanBytes(summary.bytes[op]) : "");
+    absl::StrAppendFormat(&text, "  %-16s %15s", AbslView(kOpNames[op]), Grouped(summary.records[op]));
+    if (TouchesData(static_cast<Op>(op))) absl::StrAppendFormat(&text, " %15s", HumanBytes(summary.bytes[op]));
+    text += "\n";
   }
   absl::StrAppendFormat(&text, "\n  %-16s %15s %15s\n", "file size", "files", "share");
   for (std::size_t i = 0; i < std::size(kSizeClasses); ++i) {
@@ -385,12 +386,12 @@ std::string Help() {
       "Looks into traces of file accesses, converts and records them.\n\nUsage: daxtrace COMMAND "
       "[ARGUMENTS]\n\nCommands:\n";
   for (const Command& command : kCommands) {
-    absl::StrAppendFormat(&text, "  %-9s %s\n", AbslView(command.name), AbslView(command.summary));
+    absl::StrAppendFormat(&text, "  %-10s %s\n", AbslView(command.name), AbslView(command.summary));
   }
-  absl::StrAppendFormat(&text, "  %-9s %s\n", "record", "runs a command and records what it does to files");
+  absl::StrAppendFormat(&text, "  %-10s %s\n", "record", "runs a command and records what it does to files");
   text += "\nFormats (known by content; each may be zstd-compressed):\n";
   for (const Format& format : kTraceFormats) {
-    absl::StrAppendFormat(&text, "  %-9s %s%s\n", AbslView(format.name), AbslView(format.summary),
+    absl::StrAppendFormat(&text, "  %-10s %s%s\n", AbslView(format.name), AbslView(format.summary),
                           format.write == nullptr ? "" : absl::StrCat(", written as ", AbslView(format.extension)));
   }
   text +=
