@@ -14,6 +14,7 @@
 #include "daxcache/traces/fio_iolog.h"
 #include "daxcache/traces/format.h"
 #include "daxcache/traces/input.h"
+#include "daxcache/traces/strace.h"
 #include "daxcache/traces/text_trace.h"
 #include "daxcache/traces/trace.h"
 
@@ -24,6 +25,7 @@ inline constexpr Format kTraceFormats[] = {
     kTextTrace,
     kDxt,
     kFioIolog,
+    kStraceLog,
 };
 
 struct ReadOptions {
