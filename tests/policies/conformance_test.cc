@@ -1,0 +1,380 @@
+// What every policy must do, whatever its order: the victims it names may be taken, its lists stay whole through
+// anything a window can go through, equal runs are equal, and it does not matter by which index ranges are found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daxcache/policies/builtin.h"
+#include "daxcache/window.h"
+#include "policies/drive.h"
+
+namespace daxcache {
+namespace {
+
+// A policy over both indexes.
+template <class Hash, class Dense>
+struct Pair {
+  using HashPolicy = Hash;
+  using DensePolicy = Dense;
+};
+template <class Hash, class Dense>
+struct Zip;
+template <class... Hash, class... Dense>
+struct Zip<PolicyList<Hash...>, PolicyList<Dense...>> {
+  using Types = ::testing::Types<Pair<Hash, Dense>...>;
+};
+using AllPolicies = Zip<BuiltinPolicies<HashIndex>, BuiltinPolicies<DenseIndex>>::Types;
+
+struct PairName {
+  template <class T>
+  static std::string GetName(int) {
+    using P = typename T::HashPolicy;
+    std::string name(P::kName);
+    if constexpr (WrapsPolicy<P>) name.append("_").append(P::Base::kName);
+    for (char& c : name) c = c == '-' ? '_' : c;
+    return name;
+  }
+};
+
+template <class T>
+class PolicyConformance : public ::testing::Test {};
+TYPED_TEST_SUITE(PolicyConformance, AllPolicies, PairName);
+
+constexpr std::uint32_t kFiles = 5;
+constexpr std::uint32_t kPerFile = 8;
+
+// A window put through everything, step by step at random. `log` is what it did.
+template <Policy P>
+class Ordeal {
+ public:
+  using Index = typename P::Index;
+
+  explicit Ordeal(std::uint32_t seed)
+      : ranges_(kFiles, kPerFile), window_(ranges_.Space<Index>(), {.slots = 9, .max_slots = 14}, {}), dice_(seed) {}
+
+  void Run(int steps) {
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
+      Step();
+      const absl::Status status = window_.CheckInvariants();
+      ASSERT_TRUE(status.ok()) << "step " << i << ": " << status;
+    }
+  }
+  const std::vector<std::uint32_t>& log() const { return log_; }
+  std::uint32_t reclaims() const { return reclaims_; }
+
+ private:
+  std::uint32_t Below(std::uint32_t bound) { return dice_.Below(bound); }
+  void Log(std::uint32_t what, SlotId slot) {
+    log_.push_back(what);
+    log_.push_back(ToIndex(slot));
+  }
+
+  void Step() {
+    ++now_;
+    const std::uint32_t dice = Below(100);
+    if (dice < 55) {
+      Access(Below(ranges_.size()));
+    } else if (dice < 65) {
+      Reclaim(Below(3) == 0 ? Scope::File(FileId{Below(kFiles)}) : Scope::Any(), nullptr);
+    } else if (dice < 75) {
+      FinishOne();
+    } else if (dice < 82) {
+      if (pinned_.empty()) return;
+      const SlotId slot = TakeOne(pinned_);
+      if (window_.Unpin(slot)) reclaiming_.push_back(slot);
+    } else if (dice < 86) {
+      const std::uint32_t first = Below(kPerFile);
+      window_.Invalidate(FileId{Below(kFiles)}, first, first + Below(3), Reclaiming());
+    } else if (dice < 87) {
+      window_.Invalidate(FileId{Below(kFiles)}, Reclaiming());
+    } else if (dice < 89) {
+      const std::uint32_t more = Below(3);
+      const bool fits = more <= window_.capacity() - window_.size();
+      EXPECT_EQ(window_.Grow(more).ok(), fits);
+    } else if (dice < 91) {
+      EXPECT_TRUE(window_.Shrink(Below(std::min(3u, window_.size())), Reclaiming()).ok());
+    } else if (dice < 94) {
+      const std::uint32_t number = Below(ranges_.size());
+      const SlotId slot{Below(window_.capacity())};
+      if (window_.BindAt(slot, Key(number), TouchOf(number)).must_map) {
+        Log(5, slot);
+        mapping_.push_back({slot, TouchOf(number)});
+      }
+    } else {
+      const SlotId slot{Below(window_.capacity())};
+      if (window_.state(slot) == SlotState::kMapped && !window_.doomed(slot)) {
+        window_.Observe(slot, TouchOf(ranges_.Number<Index>(window_.key(slot))));
+      }
+    }
+  }
+
+  auto Reclaiming() {
+    return [this](SlotId slot) { reclaiming_.push_back(slot); };
+  }
+  typename Index::Key Key(std::uint32_t number) const { return ranges_.Key<Index>(number); }
+  Touch TouchOf(std::uint32_t number) {
+    return {.file = ranges_.range(number).file,
+            .op = Below(4) == 0 ? Op::kWrite : Op::kRead,
+            .time_ns = static_cast<std::int64_t>(now_),
+            .next_use = Below(5) == 0 ? kNeverUsed : now_ + Below(200)};
+  }
+  template <class T>
+  T TakeOne(std::vector<T>& from) {
+    const std::size_t at = Below(static_cast<std::uint32_t>(from.size()));
+    std::swap(from[at], from.back());
+    const T one = from.back();
+    from.pop_back();
+    return one;
+  }
+
+  void Access(std::uint32_t number) {
+    const Touch touch = TouchOf(number);
+    const LookupResult found = window_.Lookup(Key(number), touch);
+    switch (found.kind) {
+      case LookupKind::kBusy: return;
+      case LookupKind::kHit:
+        Log(1, found.slot);
+        if (Below(4) == 0) {
+          window_.Pin(found.slot);
+          pinned_.push_back(found.slot);
+        }
+        return;
+      case LookupKind::kMustUpgrade:
+        window_.BeginUpgrade(found.slot);
+        mapping_.push_back({found.slot, touch});
+        return;
+      case LookupKind::kMiss: break;
+    }
+    if (!window_.Admit(Key(number), touch)) {
+      Log(2, kNoSlot);
+      return;
+    }
+    SlotId slot = window_.Take();
+    if (slot == kNoSlot) {
+      slot = Reclaim(Below(4) == 0 ? Scope::File(touch.file) : Scope::Any(), &number, &touch);
+      if (slot == kNoSlot) return;
+      reclaiming_.pop_back();  // it is ours, if it comes through
+      if (Below(10) == 0) {
+        if (!window_.AbortReclaim(slot)) reclaiming_.push_back(slot);
+        return;
+      }
+      if (!window_.CommitReclaimAndTake(slot)) return;
+    }
+    if (!window_.Bind(slot, Key(number), touch).must_map) return;
+    Log(3, slot);
+    if (Below(3) == 0) {
+      mapping_.push_back({slot, touch});
+    } else if (window_.Commit(slot, touch)) {
+      reclaiming_.push_back(slot);
+    }
+  }
+
+  // Chooses, and checks that the choice may be taken, and that there is one if anything may be.
+  SlotId Reclaim(Scope scope, const std::uint32_t* number, const Touch* touch = nullptr) {
+    const SlotId slot = number == nullptr ? window_.PickVictim(scope) : window_.PickVictim(scope, Key(*number), *touch);
+    Log(4, slot);
+    if (slot == kNoSlot) {
+      for (std::uint32_t i = 0; i < window_.capacity(); ++i) {
+        const bool candidate =
+            window_.CanReclaim(SlotId{i}) && (scope.file == kNoFile || window_.range(SlotId{i}).file == scope.file);
+        EXPECT_FALSE(candidate) << "slot " << i << " could have been taken";
+      }
+      return kNoSlot;
+    }
+    EXPECT_LT(ToIndex(slot), window_.capacity());
+    EXPECT_TRUE(window_.CanReclaim(slot)) << "slot " << ToIndex(slot);
+    if (scope.file != kNoFile) {
+      EXPECT_EQ(window_.range(slot).file, scope.file);
+    }
+    if (::testing::Test::HasFailure()) return kNoSlot;
+    window_.BeginReclaim(slot);
+    reclaiming_.push_back(slot);
+    ++reclaims_;
+    return slot;
+  }
+
+  // Something in flight lands, or fails.
+  void FinishOne() {
+    const bool fails = Below(4) == 0;
+    if (!reclaiming_.empty() && (mapping_.empty() || Below(2) == 0)) {
+      const SlotId slot = TakeOne(reclaiming_);
+      if (fails && window_.AbortReclaim(slot)) return;
+      window_.CommitReclaim(slot);
+      return;
+    }
+    if (mapping_.empty()) return;
+    const auto [slot, touch] = TakeOne(mapping_);
+    if (fails ? window_.Abort(slot) : window_.Commit(slot, touch)) reclaiming_.push_back(slot);
+  }
+
+  const Ranges ranges_;
+  Window<P> window_;
+  Dice dice_;
+  std::uint64_t now_ = 0;
+  std::uint32_t reclaims_ = 0;
+  std::vector<SlotId> pinned_;
+  std::vector<SlotId> reclaiming_;
+  std::vector<std::pair<SlotId, Touch>> mapping_;
+  std::vector<std::uint32_t> log_;
+};
+
+TYPED_TEST(PolicyConformance, NamesOnlyWhatMayBeTakenAndKeepsItsListsWhole) {
+  std::uint32_t reclaims = 0;
+  for (std::uint32_t seed = 1; seed <= 6 && !this->HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Ordeal<typename TypeParam::HashPolicy> hash(seed);
+    hash.Run(2500);
+    Ordeal<typename TypeParam::DensePolicy> dense(seed);
+    dense.Run(2500);
+    Ordeal<typename TypeParam::DensePolicy> again(seed);
+    again.Run(2500);
+    EXPECT_EQ(hash.log(), dense.log());
+    EXPECT_EQ(dense.log(), again.log());
+    reclaims += hash.reclaims();
+  }
+  EXPECT_GT(reclaims, 1000u);
+}
+
+// Every set of ranges pinned, in every scope.
+template <Policy P>
+void RefuseEverySet() {
+  using Index = typename P::Index;
+  constexpr std::uint32_t kSlots = 8;
+  const Ranges ranges(2, kSlots / 2);
+  Demand<P> demand(ranges, kSlots);
+  for (std::uint32_t number = 0; number < kSlots; ++number) demand.Access(number, 100 - number);
+  for (const std::uint32_t number : {0, 5, 6}) demand.Access(number, 100 + number);
+  Window<P>& window = demand.window();
+  ASSERT_EQ(window.mapped_slots(), kSlots);
+  for (std::uint32_t set = 0; set < (1u << kSlots); ++set) {
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      if (set >> i & 1) window.Pin(SlotId{i});
+    }
+    for (const Scope scope : {Scope::Any(), Scope::File(FileId{0}), Scope::File(FileId{1})}) {
+      std::set<SlotId> allowed;
+      for (std::uint32_t i = 0; i < kSlots; ++i) {
+        if (!(set >> i & 1) && (scope.file == kNoFile || window.range(SlotId{i}).file == scope.file)) {
+          allowed.insert(SlotId{i});
+        }
+      }
+      // In the background, and for a range that is not there.
+      for (const SlotId slot :
+           {window.PickVictim(scope), window.PickVictim(scope, ranges.Key<Index>(0), demand.TouchOf(0))}) {
+        EXPECT_EQ(slot != kNoSlot, !allowed.empty()) << set;
+        if (slot != kNoSlot) {
+          EXPECT_TRUE(allowed.contains(slot)) << set;
+        }
+      }
+    }
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      if (set >> i & 1) {
+        EXPECT_FALSE(window.Unpin(SlotId{i}));
+      }
+    }
+  }
+  EXPECT_TRUE(window.CheckInvariants().ok());
+}
+
+TYPED_TEST(PolicyConformance, FindsAVictimUnlessAllAreRefused) {
+  RefuseEverySet<typename TypeParam::HashPolicy>();
+  RefuseEverySet<typename TypeParam::DensePolicy>();
+}
+
+// Reclaiming everything, with nothing committed in between, names every slot once.
+template <Policy P>
+void ReclaimAll() {
+  constexpr std::uint32_t kSlots = 50;
+  const Ranges ranges(10, 10);
+  Demand<P> demand(ranges, kSlots);
+  for (std::uint32_t i = 0; i < 500; ++i) demand.Access(i * 37 % 83, 1000 + i * 7 % 100);
+  Window<P>& window = demand.window();
+  ASSERT_EQ(window.free_slots(), 0u);
+  std::set<SlotId> taken;
+  while (taken.size() < kSlots) {
+    const SlotId slot = window.BeginReclaim(Scope::Any());
+    ASSERT_NE(slot, kNoSlot);
+    EXPECT_TRUE(taken.insert(slot).second) << "slot " << ToIndex(slot) << " twice";
+  }
+  EXPECT_EQ(window.BeginReclaim(Scope::Any()), kNoSlot);
+  for (const SlotId slot : taken) window.CommitReclaim(slot);
+  EXPECT_EQ(window.free_slots(), kSlots);
+  EXPECT_TRUE(window.CheckInvariants().ok());
+}
+
+TYPED_TEST(PolicyConformance, NamesNoSlotTwice) {
+  ReclaimAll<typename TypeParam::HashPolicy>();
+  ReclaimAll<typename TypeParam::DensePolicy>();
+}
+
+template <Policy P>
+void OneSlot() {
+  const Ranges ranges(3, 3);
+  Demand<P> demand(ranges, 1);
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    demand.Access(i * 5 % 9, i + 1);
+    ASSERT_TRUE(demand.window().CheckInvariants().ok());
+  }
+  EXPECT_EQ(demand.window().PickVictim(Scope::File(FileId{7})), kNoSlot);
+}
+
+TYPED_TEST(PolicyConformance, ManagesAWindowOfOneRange) {
+  OneSlot<typename TypeParam::HashPolicy>();
+  OneSlot<typename TypeParam::DensePolicy>();
+}
+
+// A policy that asks for less than every repeated hit must not miss what it does not see: folding a run of touches of
+// one range as it allows changes no victim.
+template <Policy P>
+std::vector<std::uint32_t> Victims(const Ranges& ranges, const Stream& stream, bool fold) {
+  const std::vector<std::uint64_t> next = NextUses(stream, ranges.size());
+  Demand<P> demand(ranges, 7);
+  std::vector<std::uint32_t> victims;
+  for (std::size_t at = 0; at < stream.size(); ++at) {
+    std::size_t run = 1;
+    while (at + run < stream.size() && stream[at + run] == stream[at]) ++run;
+    if (!fold || P::kRepeats == Repeats::kEach || run == 1) {
+      demand.Access(stream[at], next[at]);
+      if (demand.victim() != demand.kNone) victims.push_back(demand.victim());
+      continue;
+    }
+    demand.Access(stream[at], at);
+    if (demand.victim() != demand.kNone) victims.push_back(demand.victim());
+    at += run - 1;
+    if (P::kRepeats == Repeats::kOnce) {
+      EXPECT_TRUE(demand.Access(stream[at], next[at]));
+    }
+  }
+  return victims;
+}
+
+TYPED_TEST(PolicyConformance, SeesOfRepeatedHitsWhatItNeeds) {
+  const Ranges ranges(10, 4);
+  Stream stream = ZipfStream(ranges.size(), 4000, 1.2, 5);
+  Dice dice(6);
+  for (std::size_t at = 1; at < stream.size(); ++at) {
+    if (dice.Below(3) == 0) stream[at] = stream[at - 1];
+  }
+  using P = typename TypeParam::DensePolicy;
+  EXPECT_EQ(Victims<P>(ranges, stream, true), Victims<P>(ranges, stream, false));
+}
+
+// Options by default are valid, and their names are unlike each other.
+TYPED_TEST(PolicyConformance, HasValidOptions) {
+  using Options = typename TypeParam::DensePolicy::Options;
+  EXPECT_TRUE(Options{}.Validate().ok());
+  std::set<std::string_view> names;
+  ForEachField<Options>([&](const auto& field) {
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    EXPECT_FALSE(field.value.empty());
+    EXPECT_FALSE(field.help.empty());
+    EXPECT_NE(field.name, "base");
+  });
+}
+
+}  // namespace
+}  // namespace daxcache
