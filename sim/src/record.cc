@@ -452,14 +452,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
 
 // A run may take hours: what can be known to fail at its end is said before it.
 absl::Status CheckOutput(const std::string& path) {
-  std::string_view name = path;
-  if (name.ends_with(".zst")) name.remove_suffix(4);
-  bool known = false;
-  for (const Format& format : kTraceFormats) known |= format.write != nullptr && name.ends_with(format.extension);
-  if (!known) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a file name that ends in one of ", WritableExtensions(), ", got ", Quoted(path)));
-  }
+  if (absl::Status status = CheckWritable(path); !status.ok()) return status;
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   if (access(folder.c_str(), W_OK | X_OK) != 0) return ErrnoStatus(folder);

@@ -85,7 +85,8 @@ struct Runner {
   RunResult& result;
 
   template <Policy P>
-  absl::Status operator()(const typename P::Options& policy) const {
+  absl::Status operator()(typename P::Options policy) const {
+    if constexpr (SeesFiles<P>) policy.files = study.files();
     constexpr bool kFolded = P::kRepeats != Repeats::kEach;
     const bool extending = spec.options.map_extending_writes;
     const auto stream = study.Stream(spec.range_size, kFolded);
@@ -97,7 +98,7 @@ struct Runner {
       view.next_use = *next_use;
     }
     const std::uint64_t size = (*stream)->size();
-    StatsSink sink(study.trace().files().size(), (*stream)->ranges());
+    StatsSink sink(study.trace().files().size(), (*stream)->ranges(), result.ranges);
     Replay<P, StatsSink> replay(view, {.slots = static_cast<std::uint32_t>(result.ranges)}, policy, spec.options, sink);
     std::uint64_t done = 0;
     for (std::uint64_t i = 1; i <= kSamples && done < size; ++i) {
@@ -127,6 +128,11 @@ struct Runner {
 };
 
 }  // namespace
+
+Study::Study(Trace trace) : trace_(std::move(trace)) {
+  files_.reserve(trace_.files().size());
+  for (const FileInfo& file : trace_.files()) files_.push_back({.path = file.path, .size = file.size});
+}
 
 template <class T>
 Study::Lazy<T>& Study::Entry(std::map<int, Lazy<T>>& entries, int key) {

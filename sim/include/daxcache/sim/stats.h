@@ -27,9 +27,10 @@ class StatsSink {
  public:
   static constexpr bool kWantsHits = false;
 
-  StatsSink(std::size_t files, std::size_t ranges) : setups_(files), mapped_(files), ever_mapped_(ranges) {}
+  StatsSink(std::size_t files, std::size_t ranges, std::size_t slots)
+      : setups_(files), mapped_(files), files_of_slots_(slots), ever_mapped_(ranges) {}
 
-  void operator()(const Event& event, std::uint32_t number) {
+  [[gnu::always_inline]] void operator()(const Event& event, std::uint32_t number) {
     switch (event.kind) {
       case EventKind::kHit: break;
       case EventKind::kMiss:
@@ -41,6 +42,7 @@ class StatsSink {
         ++counts_.setups;
         ever_mapped_[number] = true;
         const std::uint32_t file = ToIndex(event.range.file);
+        files_of_slots_[ToIndex(event.slot)] = file;
         ++setups_[file];
         if (mapped_[file]++ == 0 && ++files_ > peak_files_) peak_files_ = files_;
         if (++ranges_ > peak_ranges_) peak_ranges_ = ranges_;
@@ -55,7 +57,7 @@ class StatsSink {
           default: ++counts_.evictions;
         }
         --ranges_;
-        if (--mapped_[ToIndex(event.range.file)] == 0) --files_;
+        if (--mapped_[files_of_slots_[ToIndex(event.slot)]] == 0) --files_;
         break;
     }
   }
@@ -70,8 +72,9 @@ class StatsSink {
 
  private:
   ReplayCounts counts_;
-  std::vector<std::uint64_t> setups_;  // by file
-  std::vector<std::uint32_t> mapped_;  // by file: ranges mapped now
+  std::vector<std::uint64_t> setups_;          // by file
+  std::vector<std::uint32_t> mapped_;          // by file: ranges mapped now
+  std::vector<std::uint32_t> files_of_slots_;  // nearer than the table of ranges
   std::vector<bool> ever_mapped_;
   std::uint64_t ranges_ = 0;
   std::uint64_t files_ = 0;

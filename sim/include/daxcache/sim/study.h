@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daxcache/file_rules.h"
 #include "daxcache/footprint.h"
 #include "daxcache/policies/builtin.h"
 #include "daxcache/range.h"
@@ -84,8 +85,10 @@ struct RunResult {
 
 class Study {
  public:
-  explicit Study(Trace trace) : trace_(std::move(trace)) {}
+  explicit Study(Trace trace);
   const Trace& trace() const { return trace_; }
+  // By file id: what per-file rules go by.
+  const std::vector<FileFacts>& files() const { return files_; }
 
   // Any thread may ask; the first makes it.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<const RangeStream>> Stream(RangeSize range_size, bool folded);
@@ -105,6 +108,7 @@ class Study {
   Lazy<T>& Entry(std::map<int, Lazy<T>>& entries, int key);
 
   Trace trace_;
+  std::vector<FileFacts> files_;
   std::mutex mutex_;  // guards the maps; entries stay where they are
   std::map<int, Lazy<std::shared_ptr<const RangeStream>>> streams_;
   std::map<int, Lazy<std::vector<std::uint32_t>>> next_uses_;
