@@ -139,7 +139,10 @@ class Reader {
 
   // What is wrong with a line that is no record.
   absl::Status Diagnose(std::string_view line) const {
-    if (line.empty()) return lines_.Expected("a record, \"file\", \"task\" or a comment", "an empty line");
+    if (line.empty()) {
+      return lines_.At(
+          absl::InvalidArgumentError("expected a record, \"file\", \"task\" or a comment, got an empty line"));
+    }
     const char first = line.front();
     if (first != '-' && first != '+' && (first < '0' || first > '9')) {
       return lines_.Expected("a record (a time first), \"file …\", \"task …\" or a comment", line);
@@ -194,7 +197,10 @@ class Reader {
   // The free text at the end of a declaration.
   absl::Status DeclaredText(const Cursor& in, std::string_view what, bool may_be_empty, std::string_view& text) const {
     text = {in.at, static_cast<std::size_t>(in.end - in.at)};
-    if (text.empty() && !may_be_empty) return lines_.Expected(what, "the end of the line");
+    if (text.empty() && !may_be_empty) {
+      return lines_.At(
+          absl::InvalidArgumentError(absl::StrCat("expected ", AbslView(what), ", got the end of the line")));
+    }
     if (text.find('\0') != std::string_view::npos)
       return lines_.Expected(absl::StrCat(AbslView(what), " without NUL bytes"), text);
     return absl::OkStatus();

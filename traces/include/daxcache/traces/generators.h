@@ -56,7 +56,7 @@ struct GeneratorOptions {
   std::uint32_t ranges = 1'000'000;  // 1 to 2^28, of the file
   std::uint64_t accesses = 1'000'000;
   std::uint64_t seed = 1;  // not used by LoopTrace
-  RangeSize range_size;
+  RangeSize range_size = {};
 };
 
 struct ZipfOptions {
@@ -64,7 +64,7 @@ struct ZipfOptions {
   std::uint32_t ranges = 1'000'000;
   std::uint64_t accesses = 1'000'000;
   std::uint64_t seed = 1;
-  RangeSize range_size;
+  RangeSize range_size = {};
 };
 
 // Range k (from 0) with a probability proportional to 1 / (k + 1)^theta. Drawn by the alias method (Walker, ACM TOMS

@@ -46,7 +46,7 @@ class RangeStream {
   static constexpr std::uint32_t NumberOf(std::uint32_t word) { return word >> kKindBits; }
 
   struct Options {
-    RangeSize range_size;
+    RangeSize range_size = {};
     bool fold = true;  // false: one word a touch, for policies to which each repeated hit counts
     // A word takes 9 bytes of memory; one record of a hostile trace could ask for 2^42 of them.
     std::uint64_t max_words = std::uint64_t{1} << 30;
@@ -59,7 +59,7 @@ class RangeStream {
                                                                                 const Options& options);
 
   struct Parts {
-    RangeSize range_size;
+    RangeSize range_size = {};
     bool folded = true;
     std::span<const std::uint32_t> words;
     std::span<const std::uint8_t> repeats;       // touches a word stands for, 1 to 255; 1 for file events

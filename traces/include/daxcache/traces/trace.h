@@ -62,7 +62,7 @@ class Column {
 };
 
 struct FileInfo {
-  std::string_view path;
+  std::string_view path = {};
   std::uint64_t size = 0;  // the largest seen, bytes
 };
 
@@ -72,7 +72,7 @@ struct TaskInfo {
   std::int64_t end_ns = 0;
   std::uint64_t user_us = 0;  // CPU time of the task's own, without its children
   std::uint64_t system_us = 0;
-  std::string_view name;
+  std::string_view name = {};
 };
 
 // How finely a trace shows loads and stores through mappings.
