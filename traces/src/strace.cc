@@ -188,6 +188,7 @@ struct Task {
   std::shared_ptr<Descriptors> descriptors;
   std::shared_ptr<Directories> directories;
   std::string pending;        // the beginning of an unfinished call
+  std::int64_t pending_ns = 0;
   bool cloning = false;       // the unfinished call makes a process …
   bool has_new_child = false; // … which was seen already
   std::map<std::pair<std::uint32_t, Op>, Intervals> touched;
@@ -334,6 +335,7 @@ class Reader {
   bool started_ = false;
   std::int64_t start_ns_ = 0;  // all times below are since then
   std::int64_t now_ = 0;
+  std::int64_t began_ns_ = 0;  // when the call that is being read began; now_ where it was not interrupted
   std::int64_t days_ = 0;
   std::uint64_t call_names_ = 0;
 
@@ -1012,6 +1014,7 @@ absl::Status Reader::Exec(Task& task, std::string_view path_arg, const std::opti
   std::vector<StraceOptions::Program> programs;
   if (options_.programs) programs = options_.programs(real);
   if (programs.empty()) programs.push_back({.path = real});
+  const std::size_t first = records_.size();
   for (const StraceOptions::Program& program : programs) {
     if (program.path.starts_with('/') && OtherThan(program.path) != nullptr) continue;
     const std::uint32_t index = FileNamed(program.path);
@@ -1024,6 +1027,8 @@ absl::Status Reader::Exec(Task& task, std::string_view path_arg, const std::opti
     }
     Emit(task, index, Op::kClose, 0, 0);
   }
+  // The kernel reads the program, and its pages are first touched, before the call ends.
+  for (std::size_t i = first; i < records_.size(); ++i) records_[i].time_ns = began_ns_;
   return absl::OkStatus();
 }
 
@@ -1336,6 +1341,7 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
       const auto at = thread && *thread <= 0x7fffffff ? tasks_.find(static_cast<std::int32_t>(*thread)) : tasks_.end();
       if (at != tasks_.end() && at->first != pid) {
         task.pending = std::exchange(at->second->pending, {});
+        task.pending_ns = at->second->pending_ns;
         EndTask(*at->second);
       }
     } else {
@@ -1363,6 +1369,7 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
       accounted_ = true;
       return absl::OkStatus();
     }
+    began_ns_ = task.pending_ns;
     absl::Status status = CompleteCall(task, whole);
     // The task may have been ended by lines that Clone had kept; look it up again.
     if (const auto again = tasks_.find(pid); again != tasks_.end()) again->second->has_new_child = false;
@@ -1377,6 +1384,7 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
     text.remove_suffix(kUnfinished.size());
     while (text.ends_with(' ')) text.remove_suffix(1);
     task.pending = std::string(text);
+    task.pending_ns = now_;
     const auto known = KnownCalls().find(CallName(text));
     task.cloning = known != KnownCalls().end() && known->second.kind == Kind::kClone;
     task.has_new_child = false;
@@ -1384,6 +1392,7 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
     if (task.pending.empty()) Skip("calls cut short");
     return absl::OkStatus();
   }
+  began_ns_ = now_;
   return CompleteCall(task, text);
 }
 

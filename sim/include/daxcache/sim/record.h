@@ -20,11 +20,11 @@ namespace daxcache {
 inline namespace v0 {
 
 struct RecordOptions {
-  std::vector<std::string> command;
+  std::vector<std::string> command = {};
   // How mappings are seen: by page faults if permitted (kAuto), or an error if not (kOn), or as a whole (kOff).
   enum class Faults { kAuto, kOn, kOff };
   Faults faults = Faults::kAuto;
-  std::string keep_log;           // where strace's log is left; empty: nowhere
+  std::string keep_log = {};      // where strace's log is left; empty: nowhere
   std::string strace = "strace";  // looked up in PATH
 };
 
