@@ -26,8 +26,8 @@
 #include "daxcache/sim/progress.h"
 #include "daxcache/sim/report.h"
 #include "daxcache/sim/study.h"
-#include "daxcache/sim/suggest.h"
 #include "daxcache/sim/text.h"
+#include "daxcache/suggest.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/version.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daxcache/sim/suggest.h"
+#include "daxcache/suggest.h"
 #include "daxcache/units.h"
 
 namespace daxcache {

@@ -8,7 +8,6 @@
 // come several times where the policy takes a list (include=…,include=…).
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -19,45 +18,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "daxcache/suggest.h"
 #include "daxcache/units.h"
 
 namespace daxcache {
 inline namespace v0 {
 namespace internal {
 
-// How many letters have to be inserted, deleted or replaced to turn one word into the other.
-inline std::size_t WordDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j + 1] + 1, row[j] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 // `one of a, b, c, got "x" (did you mean "a"?)`
 inline std::string OneOf(std::span<const std::string_view> valid, std::string_view got) {
-  std::string text = "one of ";
-  std::string_view nearest;
-  std::size_t least = 0;
+  std::string text;
   for (const std::string_view word : valid) {
-    absl::StrAppend(&text, &word == valid.data() ? "" : ", ", AbslView(word));
-    const std::size_t distance = WordDistance(word, got);
-    if (nearest.empty() || distance < least) {
-      nearest = word;
-      least = distance;
-    }
+    absl::StrAppend(&text, text.empty() ? (valid.size() > 1 ? "one of " : "") : ", ", AbslView(word));
   }
-  absl::StrAppend(&text, ", got \"", AbslView(got), "\"");
-  if (!nearest.empty() && least <= std::max<std::size_t>(1, nearest.size() / 2)) {
-    absl::StrAppend(&text, " (did you mean \"", AbslView(nearest), "\"?)");
-  }
-  return text;
+  return absl::StrCat(text, ", got \"", AbslView(got), "\"", Suggest(got, valid));
 }
 
 }  // namespace internal

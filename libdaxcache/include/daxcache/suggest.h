@@ -1,4 +1,4 @@
-// "Did you mean": the nearest of a few valid words to one that was mistyped, for the error messages of programs.
+// "Did you mean": the nearest of a few valid words to one that was mistyped, for error messages.
 //
 //   "unknown flag --widnow" + Suggest("--widnow", {{"--window", "--policy"}})   // … (did you mean "--window"?)
 #pragma once
