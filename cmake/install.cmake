@@ -14,5 +14,11 @@ write_basic_package_version_file(daxcacheConfigVersion.cmake COMPATIBILITY SameM
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/daxcacheConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/daxcacheConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/daxcache)
 
-configure_file(cmake/daxcache.pc.in daxcache.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/daxcache.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# Relative to where the .pc file lies, so that the installed tree can be moved. daxcache is headers alone;
+# daxcache-traces adds the static library and what it needs.
+set(pc_dir /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH DAXCACHE_PC_TO_PREFIX ${pc_dir} /prefix)
+foreach(name daxcache daxcache-traces)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
