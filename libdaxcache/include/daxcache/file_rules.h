@@ -3,12 +3,12 @@
 //
 // As in Linux (mount option dax=inode), the answer is asked for when a file's inode is instantiated, and holds until
 // the inode is evicted. Size and path are looked at then and never in between: a file that outgrows a rule keeps its
-// answer. Hotness changes on the way. A changed answer marks the inode don't-cache, which changes nothing at first: the
-// inode is evicted at the last close, its ranges go back, and the next open instantiates it with the answer of that
-// moment. A mark is never taken back.
+// answer. Hotness changes on the way, at accesses (time that merely passes cools nothing). A changed answer marks the
+// inode don't-cache, which changes nothing at first: the inode is evicted at the last close, its ranges go back, and
+// the next open instantiates it with the answer of that moment. A mark is never taken back.
 //
 //   FileRules rules({.min_size = ByteSize(32 << 10), .hot = {.accesses = 2, .within = absl::Seconds(10)}});
-//   rules.OnOpen(file, path, size, now);     // true: evicted and instantiated again: return its ranges
+//   rules.OnOpen(file, path, size);          // true: evicted and instantiated again: return its ranges
 //   rules.Admitted(file);                    // FUSE_ATTR_DAX
 //   rules.OnAccess(file, now);
 //   if (rules.OnClose(file)) …               // that was the last close of a marked inode: return its ranges
@@ -84,8 +84,9 @@ struct FileRuleOptions {
   // … and its path matches one of `include` (any path, if there is none) and none of `exclude` …
   std::vector<std::string> include;
   std::vector<std::string> exclude;
-  // … and it is hot: accessed so often within the time before now. A file becomes hot by `hot`, and stays so while it
-  // satisfies `cold`, the weaker of the two: fewer accesses, a longer time, or both. Without `cold`, `hot` alone.
+  // … and it is hot: its last accesses, so many of them, came within the time. With `cold`, a file that is hot stays so
+  // while it satisfies `cold`, the weaker of the two: fewer accesses, a longer time, or both. Without it, one access
+  // that comes late cools it.
   Hotness hot;
   Hotness cold;
   // The most slots any one file may hold; 0: no limit. And groups of files; a file belongs to the first that matches.
@@ -109,20 +110,20 @@ class FileRules {
   // --- the life of a file -------------------------------------------------------------------------------------------
 
   // Asks the rules, and keeps the answer until OnEvict. True: the file may use the window.
-  bool OnInstantiate(FileId file, std::string_view path, std::uint64_t size, std::int64_t time_ns) {
+  bool OnInstantiate(FileId file, std::string_view path, std::uint64_t size) {
     Reserve(ToIndex(file) + std::size_t{1});
     File& f = files_[ToIndex(file)];
     f.flags = static_cast<std::uint8_t>((f.flags & kHot) | kInstantiated);
     f.opens = 0;
     if (SuitsByPathAndSize(path, size)) f.flags |= kSuits;
-    if (Wanted(f, ToIndex(file), time_ns)) f.flags |= kAdmitted;
+    if (Wanted(f)) f.flags |= kAdmitted;
     JoinGroup(f, path);
     return f.flags & kAdmitted;
   }
 
   // Instantiates the file if need be. True: a marked inode was evicted since the file's last open, and this is a new
   // one; whatever the old one still has mapped goes back.
-  bool OnOpen(FileId file, std::string_view path, std::uint64_t size, std::int64_t time_ns) {
+  bool OnOpen(FileId file, std::string_view path, std::uint64_t size) {
     Reserve(ToIndex(file) + std::size_t{1});
     File& f = files_[ToIndex(file)];
     if ((f.flags & kMarked) && (f.opens == 0 || !closes_)) {
@@ -130,11 +131,7 @@ class FileRules {
       f.flags |= kReplaced;
     }
     const bool replaced = f.flags & kReplaced;
-    if (f.flags & kInstantiated) {
-      Mark(f, ToIndex(file), time_ns);  // the server is asked for the attributes, and may answer otherwise than before
-    } else {
-      OnInstantiate(file, path, size, time_ns);
-    }
+    if (!(f.flags & kInstantiated)) OnInstantiate(file, path, size);
     ++f.opens;
     return replaced;
   }
@@ -171,7 +168,11 @@ class FileRules {
       times[f.newest] = time_ns;
       if (f.known < options_.hot.accesses) ++f.known;
     }
-    Mark(f, ToIndex(file), time_ns);
+    const bool stays = (f.flags & kHot) && options_.cold.accesses > 0;
+    const bool hot = stays ? CameWithin(f, times, options_.cold.accesses, cold_ns_)
+                           : CameWithin(f, times, options_.hot.accesses, hot_ns_);
+    f.flags = static_cast<std::uint8_t>(hot ? f.flags | kHot : f.flags & ~kHot);
+    if ((f.flags & kInstantiated) && Wanted(f) != ((f.flags & kAdmitted) != 0)) f.flags |= kMarked;
   }
 
   bool Instantiated(FileId file) const {
@@ -264,29 +265,13 @@ class FileRules {
   }
 
   // What the rules would answer now, by what was looked at at instantiation and by how hot the file is.
-  bool Wanted(File& f, std::uint32_t file, std::int64_t time_ns) const {
-    if (options_.hot.accesses > 0) {
-      const bool stays = (f.flags & kHot) && options_.cold.accesses > 0;
-      const bool hot = stays ? Reaches(f, file, options_.cold.accesses, cold_ns_, time_ns)
-                             : Reaches(f, file, options_.hot.accesses, hot_ns_, time_ns);
-      f.flags = static_cast<std::uint8_t>(hot ? f.flags | kHot : f.flags & ~kHot);
-      if (!hot) return false;
-    }
-    return f.flags & kSuits;
-  }
-  // At least `accesses` in the `within` nanoseconds before `time_ns`.
-  bool Reaches(const File& f, std::uint32_t file, std::uint32_t accesses, std::int64_t within,
-               std::int64_t time_ns) const {
+  bool Wanted(const File& f) const { return (f.flags & kSuits) && (options_.hot.accesses == 0 || (f.flags & kHot)); }
+  // The last `accesses` came within so many nanoseconds.
+  bool CameWithin(const File& f, const std::int64_t* times, std::uint32_t accesses, std::int64_t within) const {
     if (f.known < accesses) return false;
     const std::uint32_t back = accesses - 1;
-    const std::uint32_t newest = f.newest;
-    const std::uint32_t at = newest >= back ? newest - back : newest + options_.hot.accesses - back;
-    return times_[std::size_t{file} * options_.hot.accesses + at] >= time_ns - within;
-  }
-  void Mark(File& f, std::uint32_t file, std::int64_t time_ns) {
-    if (options_.hot.accesses == 0) return;
-    const bool wanted = Wanted(f, file, time_ns);
-    if ((f.flags & kInstantiated) && wanted != ((f.flags & kAdmitted) != 0)) f.flags |= kMarked;
+    const std::uint32_t first = f.newest >= back ? f.newest - back : f.newest + options_.hot.accesses - back;
+    return times[f.newest] - times[first] <= within;
   }
 
   // A file that comes back under another name takes its slots along to another group.

@@ -136,17 +136,13 @@ class PerFilePolicy {
     if (rules_.Admitted(file)) return true;
     if (rules_.Instantiated(file)) return false;
     const FileFacts facts = FactsOf(file);
-    return rules_.OnInstantiate(file, facts.path, facts.size, now_ns_);
+    return rules_.OnInstantiate(file, facts.path, facts.size);
   }
-  void OnNonDax(const Touch& touch) { Note(touch); }
-  bool OnOpen(FileId file, std::uint64_t size, std::int64_t time_ns) {
-    now_ns_ = time_ns;
-    return rules_.OnOpen(file, FactsOf(file).path, size, time_ns);
+  void OnNonDax(const Touch& touch) { rules_.OnAccess(touch.file, touch.time_ns); }
+  bool OnOpen(FileId file, std::uint64_t size, std::int64_t /*time_ns*/) {
+    return rules_.OnOpen(file, FactsOf(file).path, size);
   }
-  bool OnClose(FileId file, std::int64_t time_ns) {
-    now_ns_ = time_ns;
-    return rules_.OnClose(file);
-  }
+  bool OnClose(FileId file, std::int64_t /*time_ns*/) { return rules_.OnClose(file); }
   void OnEvict(FileId file) { rules_.OnEvict(file); }
 
   // --- the policy ---------------------------------------------------------------------------------------------------
@@ -158,10 +154,10 @@ class PerFilePolicy {
     base_.OnMap(slot, key, touch);
   }
   void OnHit(SlotId slot, const Touch& touch) {
-    Note(touch);
+    rules_.OnAccess(touch.file, touch.time_ns);
     base_.OnHit(slot, touch);
   }
-  void OnMiss(const Key&, const Touch& touch) { Note(touch); }
+  void OnMiss(const Key&, const Touch& touch) { rules_.OnAccess(touch.file, touch.time_ns); }
   // The wrapped policy learns of the miss here, when it is known that it will be its business.
   bool Admit(const Key& key, const Touch& touch, std::uint32_t free_slots) {
     if (!UsesWindow(touch.file)) return false;
@@ -250,17 +246,12 @@ class PerFilePolicy {
     return {*this, candidates, condition};
   }
 
-  void Note(const Touch& touch) {
-    now_ns_ = touch.time_ns;
-    rules_.OnAccess(touch.file, touch.time_ns);
-  }
   FileFacts FactsOf(FileId file) const { return ToIndex(file) < facts_.size() ? facts_[ToIndex(file)] : FileFacts{}; }
 
   Base base_;
   std::span<const FileFacts> facts_;
   FileRules rules_;
   std::vector<FileId> files_;  // by slot: whose range it holds, kNoFile for none
-  std::int64_t now_ns_ = 0;    // of the latest news
 };
 
 }  // namespace v0
