@@ -119,7 +119,7 @@ struct Input::State {
       raw_head_at += done;
     } else if (fd < 0) {
       done = std::min(size, memory.size());
-      std::memcpy(buffer, memory.data(), done);
+      std::copy_n(memory.data(), done, buffer);
       memory.remove_prefix(done);
       raw_done += done;
     } else {

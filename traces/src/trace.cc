@@ -31,6 +31,7 @@ enum ColumnNumber { kTime, kTask, kFile, kOp, kOffset, kLength, kNumColumns };
 class Strings {
  public:
   std::string_view Add(std::string_view text) {
+    if (text.empty()) return {};
     if (text.size() > left_) {
       const std::size_t size = std::max(text.size(), kChunk);
       chunks_.push_back(std::make_unique_for_overwrite<char[]>(size));

@@ -29,7 +29,7 @@ inline constexpr Format kTraceFormats[] = {
 };
 
 struct ReadOptions {
-  ReadProgress progress;
+  ReadProgress progress = {};
 };
 
 // Reads a trace of any format in the list, plain or zstd-compressed, known by its content. "-" is standard input.
