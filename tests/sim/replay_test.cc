@@ -43,7 +43,7 @@ RunSpec Spec(std::string_view policy, std::uint32_t ranges, bool textbook = fals
   return spec;
 }
 
-RunResult Run(Study& study, const RunSpec& spec) {
+RunResult MustRun(Study& study, const RunSpec& spec) {
   auto result = RunReplay(study, spec);
   EXPECT_TRUE(result.ok()) << result.status();
   return result.ok() ? *result : RunResult();
@@ -57,7 +57,7 @@ TEST(Replay, CountsOfTheKernelBuild) {
       {"fifo", 2048, 11'579}, {"lru", 2048, 8'212},  {"linux", 2048, 16'912},
   };
   for (const auto& [policy, ranges, misses] : kExpected) {
-    const RunResult run = Run(Tiny(), Spec(policy, ranges, true));
+    const RunResult run = MustRun(Tiny(), Spec(policy, ranges, true));
     EXPECT_EQ(run.counts.misses, misses) << policy << " " << ranges;
     EXPECT_EQ(run.touches, 708'458u);
     EXPECT_EQ(run.counts.cold_misses, 7'376u);
@@ -67,7 +67,7 @@ TEST(Replay, CountsOfTheKernelBuild) {
 }
 
 TEST(Replay, LinuxBypassesExtendingWrites) {
-  const RunResult run = Run(Tiny(), Spec("linux", 2048));
+  const RunResult run = MustRun(Tiny(), Spec("linux", 2048));
   EXPECT_EQ(run.extending_write_touches, 8'151u);
   EXPECT_EQ(run.touches, 708'458u - 8'151u);
   EXPECT_EQ(run.counts.cold_misses, 7'376u - 825u);  // 825 ranges are touched by extending writes alone
@@ -76,12 +76,12 @@ TEST(Replay, LinuxBypassesExtendingWrites) {
 TEST(Replay, NobodyBeatsBelady) {
   for (const std::uint32_t ranges : {1u, 2u, 3u, 16u, 100u, 512u, 2048u, 8192u}) {
     for (const bool textbook : {false, true}) {
-      const std::uint64_t belady = Run(Tiny(), Spec("belady", ranges, textbook)).counts.misses;
-      const std::uint64_t bypass = Run(Tiny(), Spec("belady-bypass", ranges, textbook)).counts.misses;
+      const std::uint64_t belady = MustRun(Tiny(), Spec("belady", ranges, textbook)).counts.misses;
+      const std::uint64_t bypass = MustRun(Tiny(), Spec("belady-bypass", ranges, textbook)).counts.misses;
       EXPECT_LE(bypass, belady);
       for (const char* policy :
            {"linux", "fifo", "lru", "clock", "arc", "random", "per-file:base=lru,min=32K", "per-file:hot=2/10s"}) {
-        const RunResult run = Run(Tiny(), Spec(policy, ranges, textbook));
+        const RunResult run = MustRun(Tiny(), Spec(policy, ranges, textbook));
         EXPECT_LE(belady, run.counts.misses + run.non_dax_touches) << policy << " " << ranges;
         EXPECT_EQ(run.hits + run.counts.misses + run.non_dax_touches, run.touches) << policy;
         EXPECT_LE(run.peak_ranges, ranges) << policy;
@@ -94,7 +94,7 @@ TEST(Replay, NobodyBeatsBelady) {
 TEST(Replay, SetupsAreReclaimsAndWhatIsLeft) {
   for (const std::string_view policy : kPolicyNames) {
     for (const std::uint32_t ranges : {7u, 64u, 1024u}) {
-      const RunResult run = Run(Tiny(), Spec(policy, ranges));
+      const RunResult run = MustRun(Tiny(), Spec(policy, ranges));
       const ReplayCounts& counts = run.counts;
       EXPECT_EQ(counts.setups, counts.misses - counts.bypasses) << policy;
       EXPECT_EQ(counts.setups - counts.reclaims_background - counts.reclaims_inline - counts.evictions,
@@ -272,19 +272,19 @@ TEST(Replay, DeletingAFileReturnsItsRanges) {
                            "2 0 D 0 0 8388608\n"
                            "3 0 R 1 0 4096\n";
   Study study(Parse(text));
-  const RunResult run = Run(study, Spec("lru", 4));
+  const RunResult run = MustRun(study, Spec("lru", 4));
   EXPECT_EQ(run.counts.evictions, 4u);
   EXPECT_EQ(run.counts.removes, 4u);
   EXPECT_EQ(run.counts.reclaims_inline, 0u);
   RunSpec keep = Spec("lru", 4);
   keep.options.keep_deleted = true;
-  EXPECT_EQ(Run(study, keep).counts.evictions, 0u);
-  EXPECT_EQ(Run(study, keep).counts.reclaims_inline, 1u);
+  EXPECT_EQ(MustRun(study, keep).counts.evictions, 0u);
+  EXPECT_EQ(MustRun(study, keep).counts.reclaims_inline, 1u);
 }
 
 TEST(Replay, TruncationLeavesRangesMapped) {
   Study study(Parse(std::string(kHeader) + "1 0 R 0 0 4096\n2 0 T 0 0 0\n3 0 W 0 0 4096\n4 0 R 0 0 4096\n"));
-  const RunResult run = Run(study, Spec("lru", 4));
+  const RunResult run = MustRun(study, Spec("lru", 4));
   EXPECT_EQ(run.counts.misses, 1u);
   EXPECT_EQ(run.extending_write_touches, 1u);  // the file was empty
   EXPECT_EQ(run.hits, 1u);
@@ -294,7 +294,7 @@ TEST(Replay, AWriteUpgradesAReadOnlyRange) {
   Study study(Parse(std::string(kHeader) +
                     "1 0 R 0 0 4096\n2 0 W 0 0 4096\n3 0 W 0 4096 4096\n4 0 W 1 0 4096\n5 0 R 1 0 4096\n"));
   for (const char* policy : {"linux", "lru"}) {
-    const RunResult run = Run(study, Spec(policy, 8));
+    const RunResult run = MustRun(study, Spec(policy, 8));
     EXPECT_EQ(run.counts.upgrades, 1u) << policy;
     EXPECT_EQ(run.counts.setups, 2u);
     EXPECT_EQ(run.hits, 3u);
@@ -303,7 +303,7 @@ TEST(Replay, AWriteUpgradesAReadOnlyRange) {
 
 TEST(Replay, AnAccessTouchesEveryRangeItOverlaps) {
   Study study(Parse(std::string(kHeader) + "1 0 R 0 2097151 2\n2 0 R 0 0 0\n3 0 F 1 2097152 2097152\n"));
-  const RunResult run = Run(study, Spec("lru", 8));
+  const RunResult run = MustRun(study, Spec("lru", 8));
   EXPECT_EQ(run.touches, 3u);
   EXPECT_EQ(run.accesses, 2u);  // the one of length 0 touches nothing
   EXPECT_EQ(run.counts.misses, 3u);
@@ -312,13 +312,13 @@ TEST(Replay, AnAccessTouchesEveryRangeItOverlaps) {
 TEST(Replay, ATailShorterThanARangeIsUnused) {
   RunSpec spec = Spec("lru", 3);
   spec.window = ByteSize(spec.window.bytes() + (1u << 21) - 1);
-  EXPECT_EQ(Run(Tiny(), spec).ranges, 3u);
+  EXPECT_EQ(MustRun(Tiny(), spec).ranges, 3u);
 }
 
 TEST(Replay, EmptyTrace) {
   Study study(Parse("daxtrace 1\n"));
   for (const std::string_view policy : kPolicyNames) {
-    const RunResult run = Run(study, Spec(policy, 8));
+    const RunResult run = MustRun(study, Spec(policy, 8));
     EXPECT_EQ(run.touches, 0u);
     EXPECT_EQ(run.MissRatio(), 0);
     EXPECT_TRUE(run.occupancy.empty());
@@ -327,7 +327,7 @@ TEST(Replay, EmptyTrace) {
 
 TEST(Replay, TouchedPagesAreCountedOnce) {
   Study study(Parse(std::string(kHeader) + "1 0 R 0 0 4097\n2 0 R 0 4096 1\n3 0 F 0 2093056 8192\n4 0 R 1 1 1\n"));
-  const RunResult run = Run(study, Spec("lru", 8));
+  const RunResult run = MustRun(study, Spec("lru", 8));
   EXPECT_EQ(run.mapped_ranges_ever, 3u);
   EXPECT_EQ(run.touched_bytes, (2 + 1 + 1 + 1) * 4096u);
 }
@@ -335,16 +335,16 @@ TEST(Replay, TouchedPagesAreCountedOnce) {
 TEST(Replay, SmallRanges) {
   RunSpec spec = Spec("lru", 512);
   spec.range_size = RangeSize::Create(ByteSize(64 << 10)).value();
-  const RunResult run = Run(Tiny(), spec);
+  const RunResult run = MustRun(Tiny(), spec);
   EXPECT_EQ(run.ranges, 512u * 32);
-  EXPECT_GT(run.touched_share, Run(Tiny(), Spec("lru", 512)).touched_share);
+  EXPECT_GT(run.touched_share, MustRun(Tiny(), Spec("lru", 512)).touched_share);
 }
 
 TEST(Replay, PerFileCountsWhatItKeepsOut) {
   Study study(
       Parse("daxtrace 1\nfile 0 4096 /small\nfile 1 8388608 /big\ntask 0 - 0 9 0 0 t\n"
             "1 0 R 0 0 4096\n2 0 R 1 0 4096\n3 0 R 0 0 4096\n4 0 R 1 0 4096\n"));
-  const RunResult run = Run(study, Spec("per-file:base=lru,min=32K", 8));
+  const RunResult run = MustRun(study, Spec("per-file:base=lru,min=32K", 8));
   EXPECT_EQ(run.non_dax_touches, 2u);
   EXPECT_EQ(run.counts.misses, 1u);
   EXPECT_EQ(run.hits, 1u);
