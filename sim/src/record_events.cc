@@ -33,6 +33,9 @@ constexpr std::uint64_t kPage = 4096;
 constexpr int kRangeShift = 21;  // faults are gathered by 2 MiB of file
 constexpr std::size_t kPagesInRange = (std::size_t{1} << kRangeShift) / kPage;
 constexpr std::uint64_t kSamplePeriodNs = 1'000'000;
+constexpr std::size_t kLargestRing = std::size_t{16} << 20;
+constexpr std::size_t kSmallestRing = std::size_t{64} << 10;
+constexpr std::size_t kRingBudget = std::size_t{256} << 20;  // of all CPUs together: the kernel locks this memory
 
 std::int64_t Now() {
   timespec now{};
@@ -164,6 +167,7 @@ struct EventRecorder::State {
 
   std::uint32_t tracer = 0;
   bool kernel = true;
+  std::size_t ring_size = kLargestRing;
   std::vector<Ring> rings;
   std::vector<int> descriptors;
   std::set<std::uint64_t> cpu_ids;  // of the events that sample CPU time
@@ -201,11 +205,9 @@ absl::Status EventRecorder::State::OpenCpu(int cpu) {
   attr.use_clockid = 1;
   attr.clockid = CLOCK_REALTIME;  // the clock of strace -ttt
   Ring ring;
-  // Smaller where the user may not lock so much memory.
-  constexpr std::size_t kSizes[] = {std::size_t{16} << 20, std::size_t{4} << 20, std::size_t{512} << 10,
-                                    std::size_t{64} << 10};
   int error = 0;
-  for (const std::size_t size : kSizes) {
+  // Smaller where the user may not lock so much memory.
+  for (std::size_t size = ring_size; size >= kSmallestRing; size /= 4) {
     attr.wakeup_watermark = static_cast<std::uint32_t>(size / 4);
     ring.fault_fd = PerfEventOpen(&attr, static_cast<pid_t>(tracer), cpu);
     if (ring.fault_fd < 0) {
@@ -242,6 +244,7 @@ absl::Status EventRecorder::State::OpenCpu(int cpu) {
 
 absl::Status EventRecorder::State::OpenAll() {
   const long cpus = std::max(1L, sysconf(_SC_NPROCESSORS_CONF));
+  while (ring_size > kRingBudget / static_cast<std::size_t>(cpus) && ring_size > kSmallestRing) ring_size /= 2;
   for (int cpu = 0; cpu < cpus; ++cpu) {
     absl::Status status = OpenCpu(cpu);
     if (absl::IsPermissionDenied(status) && kernel && rings.empty()) {

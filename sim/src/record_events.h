@@ -32,8 +32,8 @@ class EventRecorder {
   // After the last process has ended.
   KernelEvents Finish();
 
-  bool system_time() const;         // whether time in the kernel is counted
-  std::uint64_t lost() const;       // records the kernel dropped
+  bool system_time() const;          // whether time in the kernel is counted
+  std::uint64_t lost() const;        // records the kernel dropped
   std::uint64_t unresolved() const;  // faults of processes whose mappings were not known
 
  private:

@@ -1,5 +1,6 @@
-// Any bytes as a strace log: the reader must give a trace whose records hold together, or an error of one line, with the
-// place. The first byte chooses what is known beside the log (page faults, sizes), so that that code sees odd logs too.
+// Any bytes as a strace log: the reader must give a trace whose records hold together, or an error of one line, with
+// the place. The first byte chooses what is known beside the log (page faults, sizes), so that that code sees odd logs
+// too.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -44,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     };
   }
   if ((mode & 4) != 0) {
-    options.inherited = {{.descriptor = 0, .path = "/in", .position = 5}, {.descriptor = 1, .path = "/in", .same_as = 0}};
+    options.inherited = {{.descriptor = 0, .path = "/in", .position = 5},
+                         {.descriptor = 1, .path = "/in", .same_as = 0}};
     options.canonical = [](const std::string& path) -> std::optional<std::string> { return path + "x"; };
   }
 

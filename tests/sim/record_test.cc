@@ -52,7 +52,7 @@ class RecordTest : public ::testing::TestWithParam<RecordOptions::Faults> {
   void SetUp() override {
     if (!Have("strace")) GTEST_SKIP() << "strace is not installed";
     if (std::system("strace -f --seccomp-bpf -e trace=execve -o /dev/null true >/dev/null 2>&1") != 0) {
-      GTEST_SKIP() << "strace may not trace here (ptrace is not permitted, or strace is older than 5.3)";
+      GTEST_SKIP() << "strace may not trace here (ptrace is not permitted, or strace is too old)";
     }
     std::string name = (fs::temp_directory_path() / "daxcache-record-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);

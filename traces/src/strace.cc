@@ -40,18 +40,50 @@ constexpr std::int64_t kDayNs = 86'400'000'000'000;
 constexpr std::size_t kMaxPath = 1 << 16;  // far beyond PATH_MAX; bounds what a hostile log can make of relative paths
 constexpr std::int64_t kMaxDescriptor = 1 << 20;  // Linux: fs.nr_open
 constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
-constexpr std::int32_t kUnnamed = -1;  // the one process of a log of standard error, before its pid is seen
+constexpr std::int32_t kUnnamed = -1;        // the one process of a log of standard error, before its pid is seen
 constexpr std::uint64_t kProgramHead = 256;  // what execve(2) reads of a program (BINPRM_BUF_SIZE)
 
 enum class Kind {
-  kClone, kExec, kExecAt,
-  kOpen, kOpenAt, kCreat, kClose, kCloseRange, kDup, kDup2, kFcntl,
-  kRead, kReadAt, kReadV2, kWrite, kWriteAt, kWriteV2, kSeek,
-  kSendfile, kCopy,
-  kMmap, kTruncate, kFtruncate, kFallocate,
-  kStat, kStatAt, kFstat, kStatx,
-  kUnlink, kUnlinkAt, kRename, kRenameAt, kLink, kLinkAt, kSymlink, kSymlinkAt,
-  kChdir, kFchdir, kChroot, kUnshare,
+  kClone,
+  kExec,
+  kExecAt,
+  kOpen,
+  kOpenAt,
+  kCreat,
+  kClose,
+  kCloseRange,
+  kDup,
+  kDup2,
+  kFcntl,
+  kRead,
+  kReadAt,
+  kReadV2,
+  kWrite,
+  kWriteAt,
+  kWriteV2,
+  kSeek,
+  kSendfile,
+  kCopy,
+  kMmap,
+  kTruncate,
+  kFtruncate,
+  kFallocate,
+  kStat,
+  kStatAt,
+  kFstat,
+  kStatx,
+  kUnlink,
+  kUnlinkAt,
+  kRename,
+  kRenameAt,
+  kLink,
+  kLinkAt,
+  kSymlink,
+  kSymlinkAt,
+  kChdir,
+  kFchdir,
+  kChroot,
+  kUnshare,
 };
 
 constexpr const char* kDescriptors = "calls that change descriptors or positions only";
@@ -148,8 +180,8 @@ struct File {
   std::uint32_t names = 1;
   bool regular = true;
   bool recorded = false;
-  // While the size is unknown, `size` counts the bytes appended to it, `written` is the furthest end of other writes, and
-  // the records that need the size wait in the two lists.
+  // While the size is unknown, `size` counts the bytes appended to it, `written` is the furthest end of other writes,
+  // and the records that need the size wait in the two lists.
   bool size_known = false;
   std::uint64_t size = 0;
   std::uint64_t written = 0;
@@ -187,10 +219,10 @@ struct Task {
   TaskId id = kNoTask;
   std::shared_ptr<Descriptors> descriptors;
   std::shared_ptr<Directories> directories;
-  std::string pending;        // the beginning of an unfinished call
+  std::string pending;  // the beginning of an unfinished call
   std::int64_t pending_ns = 0;
-  bool cloning = false;       // the unfinished call makes a process …
-  bool has_new_child = false; // … which was seen already
+  bool cloning = false;        // the unfinished call makes a process …
+  bool has_new_child = false;  // … which was seen already
   std::map<std::pair<std::uint32_t, Op>, Intervals> touched;
 };
 
@@ -223,7 +255,8 @@ const char* const kPseudo = "calls on /dev, /proc and /sys";
 // What a path in <…> names, if it is no file of a file system.
 const char* OtherThan(std::string_view path) {
   if (!path.starts_with('/')) return "calls on pipes, sockets and the like";
-  if (path.starts_with("/memfd:") || path.starts_with("/SYSV") || path.starts_with("/[")) return "calls on memory files";
+  if (path.starts_with("/memfd:") || path.starts_with("/SYSV") || path.starts_with("/["))
+    return "calls on memory files";
   if (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) return kPseudo;
   if (path.starts_with("/proc/") || path.starts_with("/sys/") || path == "/proc" || path == "/sys") return kPseudo;
   return nullptr;
@@ -231,14 +264,18 @@ const char* OtherThan(std::string_view path) {
 
 constexpr std::string_view kDeletedMark = " (deleted)";
 
-std::string_view Basename(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view Basename(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 std::string_view Dirname(std::string_view path) {
   const auto slash = path.rfind('/');
   return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
 }
 
 // The arguments beyond those a call has are empty.
-std::string_view Arg(const Call& call, std::size_t i) { return i < call.args.size() ? call.args[i] : std::string_view(); }
+std::string_view Arg(const Call& call, std::size_t i) {
+  return i < call.args.size() ? call.args[i] : std::string_view();
+}
 
 class Reader {
  public:
@@ -254,13 +291,15 @@ class Reader {
   // --- errors and the report
   void Skip(std::string_view reason, std::uint64_t count = 1) {
     accounted_ = true;
-    if (const auto at = skipped_.find(reason); at != skipped_.end()) at->second += count;
-    else skipped_.emplace(reason, count);
+    if (const auto at = skipped_.find(reason); at != skipped_.end())
+      at->second += count;
+    else
+      skipped_.emplace(reason, count);
   }
   absl::Status Error(std::string_view expected, std::string_view got) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        AbslView(name_), ":", line_number_, ": expected ", AbslView(expected), ", got ",
-        absl::CHexEscape(AbslView(got.substr(0, 120))), got.size() > 120 ? "…" : ""));
+    return absl::InvalidArgumentError(
+        absl::StrCat(AbslView(name_), ":", line_number_, ": expected ", AbslView(expected), ", got ",
+                     absl::CHexEscape(AbslView(got.substr(0, 120))), got.size() > 120 ? "…" : ""));
   }
 
   // --- time
@@ -357,7 +396,7 @@ class Reader {
   absl::flat_hash_map<std::string, std::string> canonical_;  // answers of options_.canonical
   std::vector<std::uint32_t> bound_;                         // by kernel mapping: its file
 
-  std::vector<Access> records_;  // file: an index into files_
+  std::vector<Access> records_;                // file: an index into files_
   std::vector<std::uint32_t> heads_;           // records of kernel reads of a program's first bytes
   std::vector<std::uint32_t> whole_programs_;  // records to be as long as their file
   absl::flat_hash_map<RunKey, Run> runs_;
@@ -369,8 +408,8 @@ class Reader {
 std::uint32_t Reader::Emit(const Task& task, std::uint32_t file, Op op, std::uint64_t offset, std::uint64_t length) {
   accounted_ = true;
   files_[file].recorded = true;
-  records_.push_back({.time_ns = now_, .task = task.id, .file = FileId{file}, .op = op, .offset = offset,
-                      .length = length});
+  records_.push_back(
+      {.time_ns = now_, .task = task.id, .file = FileId{file}, .op = op, .offset = offset, .length = length});
   return static_cast<std::uint32_t>(records_.size() - 1);
 }
 
@@ -425,8 +464,10 @@ absl::Status Reader::Write(Task& task, OpenFile* open, std::optional<std::uint64
   }
   const std::uint64_t end = offset + length;
   if (!at) open->position = end;
-  if (f.size_known || open->append) f.size = std::max(f.size, end);
-  else f.written = std::max(f.written, end);
+  if (f.size_known || open->append)
+    f.size = std::max(f.size, end);
+  else
+    f.written = std::max(f.written, end);
   f.largest = std::max(f.largest, end);
   return absl::OkStatus();
 }
@@ -513,8 +554,8 @@ std::uint32_t Reader::FileNamed(const std::string& path) {
   return index;
 }
 
-// The size of a file now. If it was unknown, this also says what it was when the file was opened: less what was appended
-// since; or, where other writes may have made it, nothing.
+// The size of a file now. If it was unknown, this also says what it was when the file was opened: less what was
+// appended since; or, where other writes may have made it, nothing.
 void Reader::LearnSize(std::uint32_t index, std::uint64_t size) {
   File& f = files_[index];
   if (!f.size_known) {
@@ -559,8 +600,10 @@ void Reader::RemoveName(const Task& task, const std::string& path) {
   ++f.epoch;
   f.path = path;
   deleted_[path] = index;
-  if (f.recorded) Emit(task, index, Op::kUnlink, 0, f.size_known ? f.size : std::max(f.size, f.written));
-  else Skip("deletions of what the log had not shown before");
+  if (f.recorded)
+    Emit(task, index, Op::kUnlink, 0, f.size_known ? f.size : std::max(f.size, f.written));
+  else
+    Skip("deletions of what the log had not shown before");
 }
 
 void Reader::RenameDirectory(const std::string& from, const std::string& to) {
@@ -583,8 +626,10 @@ void Reader::RenameDirectory(const std::string& from, const std::string& to) {
   for (auto& [path, target] : links) links_[path] = target;
   for (auto& [pid, task] : tasks_) {
     std::string& cwd = task->directories->cwd;
-    if (cwd == from) cwd = to;
-    else if (cwd.starts_with(below)) cwd = to + cwd.substr(from.size());
+    if (cwd == from)
+      cwd = to;
+    else if (cwd.starts_with(below))
+      cwd = to + cwd.substr(from.size());
   }
 }
 
@@ -636,9 +681,12 @@ std::string Reader::ResolveFrom(const Directories& directories, std::string_view
     const std::size_t parent = out.size();
     if (part == "..") {
       const std::size_t slash = out.rfind('/');
-      if (absolute) out.resize(slash == std::string::npos ? 0 : slash);
-      else if (out.empty() || Basename(out) == "..") out += out.empty() ? ".." : "/..";
-      else out.resize(slash == std::string::npos ? 0 : slash);
+      if (absolute)
+        out.resize(slash == std::string::npos ? 0 : slash);
+      else if (out.empty() || Basename(out) == "..")
+        out += out.empty() ? ".." : "/..";
+      else
+        out.resize(slash == std::string::npos ? 0 : slash);
       continue;
     }
     if (absolute || !out.empty()) out += '/';
@@ -684,7 +732,7 @@ std::optional<std::string> Reader::ResolveAt(Task& task, std::string_view direct
   }
   const std::shared_ptr<OpenFile> open = Use(task, directory);
   if (open == nullptr) return std::nullopt;
-  if (path->empty()) return open->seen;  // AT_EMPTY_PATH
+  if (path->empty()) return open->seen;                            // AT_EMPTY_PATH
   if (open->file != kNoIndex) files_[open->file].regular = false;  // only directories can be used like this
   return ResolveFrom(*task.directories, open->seen, *path, follow_last);
 }
@@ -732,8 +780,8 @@ std::shared_ptr<OpenFile> Reader::OpenOf(const Descriptor& descriptor) {
   return open;
 }
 
-// What a descriptor stands for. The table knows, unless the log missed how it came to be (inherited, sent over a socket):
-// then -y says.
+// What a descriptor stands for. The table knows, unless the log missed how it came to be (inherited, sent over a
+// socket): then -y says.
 std::shared_ptr<OpenFile> Reader::Use(Task& task, std::string_view arg) {
   const auto descriptor = DescriptorArg(arg);
   if (!descriptor || descriptor->number < 0 || descriptor->number > kMaxDescriptor) {
@@ -752,8 +800,8 @@ std::shared_ptr<OpenFile> Reader::Use(Task& task, std::string_view arg) {
     } else {
       const auto shown = named_.find(descriptor->path);
       const auto seen = named_.find(open->seen);
-      const bool renamed = shown != named_.end() ? shown->second == open->file
-                                                 : seen == named_.end() || seen->second != open->file;
+      const bool renamed =
+          shown != named_.end() ? shown->second == open->file : seen == named_.end() || seen->second != open->file;
       if (descriptor->deleted || renamed) {
         open->seen = descriptor->path;
         return open;
@@ -878,10 +926,8 @@ Task& Reader::AddTask(std::int32_t pid, Task* parent, bool share_descriptors, bo
   stored.pid = pid;
   stored.info.start_ns = now_;
   if (parent != nullptr) {
-    task->descriptors =
-        share_descriptors ? parent->descriptors : std::make_shared<Descriptors>(*parent->descriptors);
-    task->directories =
-        share_directories ? parent->directories : std::make_shared<Directories>(*parent->directories);
+    task->descriptors = share_descriptors ? parent->descriptors : std::make_shared<Descriptors>(*parent->descriptors);
+    task->directories = share_directories ? parent->directories : std::make_shared<Directories>(*parent->directories);
     stored.info.parent = parent->id;
     stored.name = stored_tasks_[ToIndex(parent->id)].name;
   } else {
@@ -925,8 +971,10 @@ Task* Reader::FindTask(const std::optional<std::int32_t>& pid, std::string_view 
   if (!pid) {
     // On standard error strace leaves the pid out while there is one process only.
     if (unprefixed_ && tasks_.contains(*unprefixed_)) return tasks_[*unprefixed_].get();
-    if (tasks_.size() == 1) unprefixed_ = tasks_.begin()->first;
-    else unprefixed_ = kUnnamed;
+    if (tasks_.size() == 1)
+      unprefixed_ = tasks_.begin()->first;
+    else
+      unprefixed_ = kUnnamed;
     const auto at = tasks_.find(*unprefixed_);
     return at != tasks_.end() ? at->second.get() : &AddTask(*unprefixed_, nullptr, false, false);
   }
@@ -1093,8 +1141,10 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
         const auto next = std::next(at);
         const auto number = static_cast<std::uint64_t>(at->first);
         if (number >= *first && number <= *last) {
-          if (mark) at->second.close_on_exec = true;
-          else Close(task, at, *task.descriptors);
+          if (mark)
+            at->second.close_on_exec = true;
+          else
+            Close(task, at, *task.descriptors);
         }
         at = next;
       }
@@ -1110,8 +1160,10 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
       if (command != "F_SETFD" && command != "F_SETFL") return ok;
       const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
       if (open == nullptr) return ok;
-      if (command == "F_SETFL") open->append = HasFlag(Arg(call, 2), "O_APPEND");
-      else (*task.descriptors)[DescriptorArg(Arg(call, 0))->number].close_on_exec = HasFlag(Arg(call, 2), "FD_CLOEXEC");
+      if (command == "F_SETFL")
+        open->append = HasFlag(Arg(call, 2), "O_APPEND");
+      else
+        (*task.descriptors)[DescriptorArg(Arg(call, 0))->number].close_on_exec = HasFlag(Arg(call, 2), "FD_CLOEXEC");
       return ok;
     }
     case Kind::kRead: return Read(task, Use(task, Arg(call, 0)).get(), std::nullopt, result);
@@ -1170,8 +1222,9 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
       f.written = std::max(f.written, end);
       return ok;
     }
-    case Kind::kStat: LearnStat(named(name_of(0, !call.name.starts_with('l'))), Field(Arg(call, 1), "st_mode"),
-                                Field(Arg(call, 1), "st_size"));
+    case Kind::kStat:
+      LearnStat(named(name_of(0, !call.name.starts_with('l'))), Field(Arg(call, 1), "st_mode"),
+                Field(Arg(call, 1), "st_size"));
       return ok;
     case Kind::kFstat: {
       const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
@@ -1354,8 +1407,7 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
   if (text.starts_with("<... ")) {
     const std::size_t mark = text.find(" resumed>");
     StopCloning(task);
-    if (mark == std::string_view::npos || task.pending.empty() ||
-        CallName(task.pending) != text.substr(5, mark - 5)) {
+    if (mark == std::string_view::npos || task.pending.empty() || CallName(task.pending) != text.substr(5, mark - 5)) {
       task.pending.clear();
       Skip("calls whose beginning is missing");
       return absl::OkStatus();
@@ -1424,8 +1476,8 @@ absl::Status Reader::Line(std::string_view line) {
     text = prefix->text;
     // "clone(…strace: Process 7 attached": the rest of the call is the next line.
     constexpr std::string_view kNote = "strace: Process ";
-    if (const auto note = text.rfind(kNote); note != std::string_view::npos && note > 0 &&
-                                             (text.ends_with(" attached") || text.ends_with(" detached"))) {
+    if (const auto note = text.rfind(kNote);
+        note != std::string_view::npos && note > 0 && (text.ends_with(" attached") || text.ends_with(" detached"))) {
       broken_.emplace(pid, std::string(text.substr(0, note)));
       return absl::OkStatus();
     }
@@ -1483,8 +1535,11 @@ void Reader::AddFaults() {
       continue;
     }
     files_[file].recorded = true;
-    records_.push_back({.time_ns = time, .task = task, .file = FileId{file},
-                        .op = faults.shared_writable ? Op::kMappedWrite : Op::kMappedRead, .offset = faults.offset,
+    records_.push_back({.time_ns = time,
+                        .task = task,
+                        .file = FileId{file},
+                        .op = faults.shared_writable ? Op::kMappedWrite : Op::kMappedRead,
+                        .offset = faults.offset,
                         .length = 4096 * faults.pages});
   }
   for (const KernelEvents::CpuTime& cpu : options_.kernel->cpu_times) {
@@ -1506,9 +1561,12 @@ void Reader::AskFacts() {
     if (at == named_.end() || at->second != index) continue;
     const auto facts = options_.facts(f.path);
     if (!facts) continue;
-    if (!facts->regular) f.regular = false;
-    else if (!f.size_known) LearnSize(index, facts->size);
-    else f.largest = std::max(f.largest, facts->size);
+    if (!facts->regular)
+      f.regular = false;
+    else if (!f.size_known)
+      LearnSize(index, facts->size);
+    else
+      f.largest = std::max(f.largest, facts->size);
   }
 }
 

@@ -9,8 +9,12 @@ inline namespace v0 {
 namespace strace_internal {
 namespace {
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsWord(char c) { return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool IsWord(char c) {
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 void SkipSpaces(std::string_view& text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -77,21 +81,26 @@ std::optional<Time> TakeTime(std::string_view& text) {
 // Index just behind the quoted string that begins at `at`, or npos.
 std::size_t SkipString(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
-    if (text[at] == '\\') ++at;
-    else if (text[at] == '"') return at + 1;
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      return at + 1;
   }
   return std::string_view::npos;
 }
 
-// Index just behind the <…> that begins at `at`, or npos. Paths have their own < and > escaped; what nests is the note on
-// devices, </dev/null<char 1:3>>, and what holds a > is the arrow of sockets, <TCP:[a->b]>.
+// Index just behind the <…> that begins at `at`, or npos. Paths have their own < and > escaped; what nests is the note
+// on devices, </dev/null<char 1:3>>, and what holds a > is the arrow of sockets, <TCP:[a->b]>.
 std::size_t SkipAngles(std::string_view text, std::size_t at) {
   int depth = 0;
   for (; at < text.size(); ++at) {
     const char c = text[at];
-    if (c == '\\') ++at;
-    else if (c == '<') ++depth;
-    else if (c == '>' && text[at - 1] != '-' && --depth == 0) return at + 1;
+    if (c == '\\')
+      ++at;
+    else if (c == '<')
+      ++depth;
+    else if (c == '>' && text[at - 1] != '-' && --depth == 0)
+      return at + 1;
   }
   return std::string_view::npos;
 }

@@ -1,5 +1,5 @@
-// The words of a strace log: one line cut into pid, time and call, a call cut into name, arguments and result. Nothing is
-// kept between lines; strace.cc has the meaning.
+// The words of a strace log: one line cut into pid, time and call, a call cut into name, arguments and result. Nothing
+// is kept between lines; strace.cc has the meaning.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ struct Descriptor {
   bool at_cwd = false;
   bool annotated = false;
   bool deleted = false;
-  bool device = false;   // `<char 1:3>` or `<block 8:0>` follows the path
-  std::string path;      // what stands between < and >, unescaped
+  bool device = false;  // `<char 1:3>` or `<block 8:0>` follows the path
+  std::string path;     // what stands between < and >, unescaped
 };
 std::optional<Descriptor> DescriptorArg(std::string_view arg);
 

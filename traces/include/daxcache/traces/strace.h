@@ -4,15 +4,16 @@
 //
 //   absl::StatusOr<Trace> trace = ReadStrace(bytes, "build.log");
 //
-// Both layouts are read: that of `-o` (the pid first) and that of standard error (`[pid N]`), with times of `-ttt`, `-tt`
-// or `-t`, with `-y` (best: descriptors carry their resolved paths) or without. The reader keeps what the kernel keeps: a
-// table of descriptors, a working directory and a root per process, shared or copied as clone(2) says, close-on-exec,
-// one file position per open file, the names of each file. Hence a descriptor's file is known even where the log does not
-// say it, and so is the offset of each sequential read.
+// Both layouts are read: that of `-o` (the pid first) and that of standard error (`[pid N]`), with times of `-ttt`,
+// `-tt` or `-t`, with `-y` (best: descriptors carry their resolved paths) or without. The reader keeps what the kernel
+// keeps: a table of descriptors, a working directory and a root per process, shared or copied as clone(2) says,
+// close-on-exec, one file position per open file, the names of each file. Hence a descriptor's file is known even where
+// the log does not say it, and so is the offset of each sequential read.
 //
-// What a log cannot show: loads and stores through mappings (a mapping counts as one touch of all it covers, once a task,
-// unless `StraceOptions::kernel` has the page faults); sizes of files never stat'ed (unless `StraceOptions::facts`
-// does that); the reads and writes of io_uring and libaio. Calls that leave no record are counted in `Trace::report()`.
+// What a log cannot show: loads and stores through mappings (a mapping counts as one touch of all it covers, once a
+// task, unless `StraceOptions::kernel` has the page faults); sizes of files never stat'ed (unless
+// `StraceOptions::facts` does that); the reads and writes of io_uring and libaio. Calls that leave no record are
+// counted in `Trace::report()`.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ struct KernelEvents {
   };
   // The faults of one task in 2 MiB of one file through one kind of mapping.
   struct Faults {
-    std::int64_t time_ns = 0;      // of the first
+    std::int64_t time_ns = 0;  // of the first
     std::int32_t task = 0;
     std::uint32_t mapping = 0;     // index into `mappings`
     std::uint64_t offset = 0;      // of the page touched first, bytes
@@ -73,8 +74,8 @@ struct StraceOptions {
   // Nothing if no file has that path. Asked once for each file that had the path when the log ended.
   std::function<std::optional<FileFacts>(const std::string& path)> facts;
 
-  // The path without symbolic links, or nothing if it does not exist. Logs with -y need it for programs started and files
-  // removed through links alone.
+  // The path without symbolic links, or nothing if it does not exist. Logs with -y need it for programs started and
+  // files removed through links alone.
   std::function<std::optional<std::string>(const std::string& path)> canonical;
 
   // The files that the kernel reads to start a program: itself, its interpreters (`#!`), its loader. By default itself.
