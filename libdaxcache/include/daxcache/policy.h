@@ -75,6 +75,7 @@ struct AnyCandidates {
   bool operator()(SlotId) const { return true; }
   bool one_file() const { return false; }          // true: all candidates are ranges of one file …
   SlotId LowestOffset() const { return kNoSlot; }  // … and this is the first of them by offset
+  void Prefetch(SlotId) const {}                   // fetches what asking about that slot will read; may be missing
 };
 
 template <class P>

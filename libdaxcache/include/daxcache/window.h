@@ -148,8 +148,15 @@ class Window {
 
   // The same question, asked without consequences.
   SlotId Find(const Key& key) const { return index_.Find(key); }
-  // Hints that `key` will be looked up soon.
-  void Prefetch(const Key& key) const { index_.Prefetch(key); }
+  // Hints that `key` will be looked up soon: what finding it will read, and, once that has been fetched, what a hit
+  // will.
+  void PrefetchEntry(const Key& key) const { index_.Prefetch(key); }
+  void PrefetchSlot(const Key& key) const {
+    const SlotId slot = index_.Find(key);
+    if (slot == kNoSlot) return;
+    __builtin_prefetch(&at(slot));
+    if constexpr (requires { policy_.Prefetch(slot); }) policy_.Prefetch(slot);
+  }
 
   // An access seen after the fact (an accessed bit): the policy hears of a hit.
   void Observe(SlotId slot, const Touch& touch) {
@@ -457,6 +464,7 @@ class Window {
       return window_.CanReclaim(slot) && (!one_file() || window_.index_.FileOf(slot) == scope_.file);
     }
     bool one_file() const { return scope_.file != kNoFile; }
+    void Prefetch(SlotId slot) const { __builtin_prefetch(&window_.at(slot), 1); }
     SlotId LowestOffset() const {
       std::uint64_t index = 0;
       for (;;) {

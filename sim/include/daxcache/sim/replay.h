@@ -7,6 +7,7 @@
 // or more.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -83,8 +84,10 @@ class Replay {
   std::uint64_t non_dax_touches() const { return non_dax_touches_; }
 
  private:
-  // How far ahead tables are fetched: some tens of nanoseconds of work, and of memory latency.
-  static constexpr std::uint64_t kAhead = 12;
+  // How many touches ahead the table's entry of a range is fetched, and, once that is there, what a hit on its slot
+  // will read. Together as long as memory takes to answer.
+  static constexpr std::uint64_t kEntryAhead = 24;
+  static constexpr std::uint64_t kSlotAhead = 8;
 
   Touch TouchAt(std::uint64_t at, std::uint32_t number, Op op) const {
     Touch touch{.file = FileId{view_.stream.parts().range_files[number]}, .op = op};
@@ -100,7 +103,8 @@ class Replay {
 
   void FileEvent(RangeStream::Kind kind, FileId file);
   void FilesUpTo(std::uint64_t record);
-  void MissOrUpgrade(const LookupResult& found, Key key, const Touch& touch);
+  [[gnu::always_inline]] inline void TouchOnce(std::uint64_t at, std::uint32_t number, Op op, bool again_at_once);
+  [[gnu::noinline]] void MissOrUpgrade(const LookupResult& found, std::uint32_t number, const Touch& touch);
   void Drive(typename Guest<WindowType>::Call call);
   void RunWorker();
   // Inlined, and the sink with it, so that what a sink does not look at is never loaded: the tables of ranges are
@@ -135,11 +139,13 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
   const std::span<const std::uint32_t> words = stream.words();
   const std::uint8_t* const repeats = stream.repeats().data();
   const std::uint32_t ranges = stream.ranges();
+  const auto key_at = [&](std::uint64_t at) {
+    const std::uint32_t number = RangeStream::NumberOf(words[std::min<std::uint64_t>(at, words.size() - 1)]);
+    return Key{number < ranges ? number : 0};  // the number of a file event is a file
+  };
   for (std::uint64_t at = begin; at < end; ++at) {
-    if (at + kAhead < words.size()) {
-      const std::uint32_t ahead = RangeStream::NumberOf(words[at + kAhead]);
-      window_.Prefetch(Key{ahead < ranges ? ahead : 0});  // the number of a file event is a file
-    }
+    window_.PrefetchEntry(key_at(at + kEntryAhead));
+    window_.PrefetchSlot(key_at(at + kSlotAhead));
     const std::uint32_t word = words[at];
     RangeStream::Kind kind = RangeStream::KindOf(word);
     const std::uint32_t number = RangeStream::NumberOf(word);
@@ -152,36 +158,37 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
       if (!options_.map_extending_writes) continue;
       kind = RangeStream::kWrite;
     }
-    Touch touch = TouchAt(at, number, static_cast<Op>(kind));
+    const Op op = static_cast<Op>(kind);
     if constexpr (SeesFiles<P>) {
+      const Touch touch = TouchAt(at, number, op);
       if (!window_.policy().UsesWindow(touch.file)) {
         window_.policy().OnNonDax(touch);
         non_dax_touches_ += repeats[at];
         continue;
       }
     }
-    [[maybe_unused]] const std::uint64_t next_use = touch.next_use;
-    if constexpr (NeedsNextUse<P>) {
-      if (repeats[at] > 1) touch.next_use = at;  // its next use is its own repetition
-    }
-    const Key key{number};
-    const LookupResult found = window_.Lookup(key, touch);
-    if (found.kind != LookupKind::kHit) [[unlikely]] {
-      MissOrUpgrade(found, key, touch);
-    } else if constexpr (Sink::kWantsHits) {
-      Emit(EventKind::kHit, found.slot, number, IsWrite(touch.op));
-    }
+    TouchOnce(at, number, op, NeedsNextUse<P> && repeats[at] > 1);
     if constexpr (P::kRepeats != Repeats::kNone || Sink::kWantsHits) {
-      touch.next_use = next_use;
       const int again = P::kRepeats == Repeats::kOnce && !Sink::kWantsHits ? repeats[at] > 1 : repeats[at] - 1;
-      for (int i = 0; i < again; ++i) {
-        const LookupResult repeat = window_.Lookup(key, touch);
-        if (repeat.kind != LookupKind::kHit) MissOrUpgrade(repeat, key, touch);
-        if constexpr (Sink::kWantsHits) {
-          if (repeat.kind == LookupKind::kHit) Emit(EventKind::kHit, repeat.slot, number, IsWrite(touch.op));
-        }
-      }
+      for (int i = 0; i < again; ++i) TouchOnce(at, number, op, false);
     }
+  }
+}
+
+// `again_at_once`: the touch is the first of a run, so its next use is its own repetition.
+template <Policy P, class Sink>
+void Replay<P, Sink>::TouchOnce(std::uint64_t at, std::uint32_t number, Op op, bool again_at_once) {
+  // The touch is made anew where it is needed, so that a hit loads only what its policy looks at.
+  const auto touch = [&] {
+    Touch made = TouchAt(at, number, op);
+    if (again_at_once) made.next_use = at;
+    return made;
+  };
+  const LookupResult found = window_.Lookup(Key{number}, touch());
+  if (found.kind == LookupKind::kHit) {
+    if constexpr (Sink::kWantsHits) Emit(EventKind::kHit, found.slot, number, IsWrite(op));
+  } else {
+    MissOrUpgrade(found, number, touch());
   }
 }
 
@@ -211,8 +218,8 @@ void Replay<P, Sink>::FilesUpTo(std::uint64_t record) {
 }
 
 template <Policy P, class Sink>
-void Replay<P, Sink>::MissOrUpgrade(const LookupResult& found, Key key, const Touch& touch) {
-  const auto number = static_cast<std::uint32_t>(key);
+void Replay<P, Sink>::MissOrUpgrade(const LookupResult& found, std::uint32_t number, const Touch& touch) {
+  const Key key{number};
   const bool write = IsWrite(touch.op);
   if (found.kind == LookupKind::kMiss) {
     Emit(EventKind::kMiss, kNoSlot, number, write, Cause::kNone, seen_[number]);
