@@ -61,22 +61,18 @@ int BadUsage(std::string_view command, const std::string& what) {
   return kExitBadUsage;
 }
 
-// A trace whose every record is sound.
 absl::StatusOr<Trace> Load(const std::string& path) {
   Progress progress(absl::StrCat("reading ", path));
-  absl::StatusOr<Trace> trace = ReadTrace(path, {.progress = [&progress](std::uint64_t done, std::uint64_t total) {
-                                            if (total > 0) {
-                                              progress.Update(static_cast<double>(done) / static_cast<double>(total));
-                                            }
-                                            return true;
-                                          }});
-  if (!trace.ok()) return trace;
-  if (absl::Status status = trace->CheckRecords(); !status.ok()) return status;
-  return trace;
+  return ReadTrace(path, {.progress = [&progress](std::uint64_t done, std::uint64_t total) {
+                     if (total > 0) {
+                       progress.Update(static_cast<double>(done) / static_cast<double>(total));
+                     }
+                     return true;
+                   }});
 }
 
-// Everything checked that a .dxt holds twice: opening it checked the tables and the stream for themselves, `Load` the
-// records; here the stored stream is compared with one made from the records.
+// What a .dxt holds twice: reading it checked the records and the stream, each for itself; here the stored stream is
+// compared with one made from the records.
 absl::Status Verify(const Trace& trace) {
   const std::shared_ptr<const RangeStream> stored = trace.stored_stream();
   if (stored == nullptr) return absl::OkStatus();

@@ -55,7 +55,7 @@ std::string Sealed(std::string_view original) {
 }
 
 void Check(std::string_view bytes) {
-  const absl::StatusOr<daxcache::Trace> trace = daxcache::ReadTraceFromBytes("fuzz", bytes);
+  const absl::StatusOr<daxcache::Trace> trace = daxcache::ReadTraceFromBytes("fuzz", bytes, {.check_records = false});
   if (!trace.ok()) {
     const absl::string_view message = trace.status().message();
     Require(message.size() < 1000 && message.find('\n') == absl::string_view::npos);

@@ -55,10 +55,15 @@ const Format* FindWriter(std::string_view path) {
   return nullptr;
 }
 
-absl::StatusOr<Trace> ReadInput(absl::StatusOr<Input> input) {
+absl::StatusOr<Trace> ReadInput(absl::StatusOr<Input> input, const ReadOptions& options) {
   if (!input.ok()) return input.status();
   for (const Format& format : kTraceFormats) {
-    if (format.sniff(input->head())) return format.read(*input);
+    if (!format.sniff(input->head())) continue;
+    absl::StatusOr<Trace> trace = format.read(*input);
+    if (trace.ok() && options.check_records) {
+      if (absl::Status status = trace->CheckRecords(); !status.ok()) return status;
+    }
+    return trace;
   }
   std::string names;
   for (const Format& format : kTraceFormats) absl::StrAppend(&names, names.empty() ? "" : ", ", AbslView(format.name));
@@ -69,11 +74,11 @@ absl::StatusOr<Trace> ReadInput(absl::StatusOr<Input> input) {
 }  // namespace
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path, const ReadOptions& options) {
-  return ReadInput(Input::Open(path, options.progress));
+  return ReadInput(Input::Open(path, options.progress), options);
 }
 
-absl::StatusOr<Trace> ReadTraceFromBytes(std::string name, std::string_view bytes) {
-  return ReadInput(Input::FromBytes(std::move(name), bytes));
+absl::StatusOr<Trace> ReadTraceFromBytes(std::string name, std::string_view bytes, const ReadOptions& options) {
+  return ReadInput(Input::FromBytes(std::move(name), bytes), options);
 }
 
 absl::Status CheckWritable(std::string_view path) {

@@ -30,6 +30,9 @@ inline constexpr Format kTraceFormats[] = {
 
 struct ReadOptions {
   ReadProgress progress = {};
+  // Call `Trace::CheckRecords` too, so that the trace is sound to its last byte. With false a `.dxt` opens at once and
+  // its columns stay unread; then the caller calls it before reading any record, or `RangeStream::records()`.
+  bool check_records = true;
 };
 
 // Reads a trace of any format in the list, plain or zstd-compressed, known by its content. "-" is standard input.
@@ -37,7 +40,8 @@ struct ReadOptions {
 [[nodiscard]] absl::StatusOr<Trace> ReadTrace(const std::string& path, const ReadOptions& options = {});
 
 // The same from memory; `name` stands in errors where the path would. The trace does not refer to `bytes`.
-[[nodiscard]] absl::StatusOr<Trace> ReadTraceFromBytes(std::string name, std::string_view bytes);
+[[nodiscard]] absl::StatusOr<Trace> ReadTraceFromBytes(std::string name, std::string_view bytes,
+                                                       const ReadOptions& options = {});
 
 // Writes it in the format of the path's extension, compressed if that ends in ".zst". The file appears under its name
 // only when it is whole.

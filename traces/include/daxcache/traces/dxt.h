@@ -1,6 +1,6 @@
 // The native binary format, `.dxt`: the columns of a trace, packed, together with its range stream for 2 MiB, made to
-// be mapped. Opening one reads its tables and the words of its stream and checks their sums; its columns are left alone
-// until somebody calls `Trace::CheckRecords`, so a replay never reads them. docs/formats.md has every byte.
+// be mapped. Reading one checks its tables and the words of its stream; its columns are left to `Trace::CheckRecords`,
+// so with `ReadOptions::check_records` off a replay never reads them. docs/formats.md has every byte.
 //
 // The file stays mapped as long as the trace lives: who shortens it meanwhile gets SIGBUS, as with any mapped file.
 // `WriteTrace` replaces files whole, so it never does that.

@@ -80,7 +80,7 @@ class RangeStream {
   std::uint64_t size() const { return parts_.words.size(); }
   std::span<const std::uint32_t> words() const { return parts_.words; }
   std::span<const std::uint8_t> repeats() const { return parts_.repeats; }
-  // Of a stream that was stored in a `.dxt`: read only after `Trace::CheckRecords`.
+  // Where the trace was read without checking its records: only after `Trace::CheckRecords`.
   std::span<const std::uint32_t> records() const { return parts_.records; }
   std::uint32_t ranges() const { return static_cast<std::uint32_t>(parts_.range_files.size()); }
   FileRange range(std::uint32_t number) const {

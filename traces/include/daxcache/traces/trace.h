@@ -136,10 +136,10 @@ class Trace {
   const std::shared_ptr<const RangeStream>& stored_stream() const { return parts_->stored_stream; }
   const Parts& parts() const { return *parts_; }
 
-  // Opening a `.dxt` does not read its columns, so that replay (which needs the range stream alone) never does. Who
-  // goes on to read records by `operator[]`, or `RangeStream::records()`, and indexes tables by what they hold asks
-  // this first: it checks their checksums and that every id, time and extent is within bounds. Free for any other
-  // trace.
+  // For a trace read with `ReadOptions::check_records` off, whose columns have not been looked at, so that replay
+  // (which needs the range stream alone) never reads them. Who goes on to read records by `operator[]`, or
+  // `RangeStream::records()`, and indexes tables by what they hold asks this first: it checks the columns' checksums
+  // and that every id, time and extent is within bounds. Done once; free for any other trace.
   [[nodiscard]] absl::Status CheckRecords() const {
     return parts_->check_records ? parts_->check_records() : absl::OkStatus();
   }
