@@ -302,16 +302,16 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-absl::Status Write(const std::string& path, const std::string& report) {
+// To a file, or to standard output.
+int Print(const std::string& text, const std::string& path = "") {
   if (path.empty()) {
-    std::cout << report << std::flush;
-    if (!std::cout) return absl::UnavailableError("cannot write to standard output");
-    return absl::OkStatus();
+    std::cout << text << std::flush;
+    return std::cout ? 0 : Fail(absl::UnavailableError("cannot write to standard output"), kExitData);
   }
   std::ofstream out(path, std::ios::binary);
-  out << report << std::flush;
-  if (!out) return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
-  return absl::OkStatus();
+  out << text << std::flush;
+  if (out) return 0;
+  return Fail(absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno))), kExitData);
 }
 
 int Run(const std::vector<std::string>& arguments) {
@@ -324,16 +324,13 @@ int Run(const std::vector<std::string>& arguments) {
   const auto rest = line.Parse(arguments);
   if (!rest.ok()) return Fail(rest.status(), kExitUsage);
   if (line.help_wanted()) {
-    std::cout << line.Help();
-    return 0;
+    return Print(line.Help());
   }
   if (line.version_wanted()) {
-    std::cout << "daxsim " DAXCACHE_VERSION "\n";
-    return 0;
+    return Print("daxsim " DAXCACHE_VERSION "\n");
   }
   if (settings.list_policies) {
-    std::cout << PolicyHelp();
-    return 0;
+    return Print(PolicyHelp());
   }
   if (settings.list_formats) {
     TextTable table({"format", "extension", "written", ""}, {true, true, true, true});
@@ -341,8 +338,7 @@ int Run(const std::vector<std::string>& arguments) {
       table.Add({std::string(format.name), std::string(format.extension), format.write != nullptr ? "yes" : "no",
                  std::string(format.summary)});
     }
-    std::cout << table.ToString("") << "Formats are told by content, not by name; each may be compressed with zstd.\n";
-    return 0;
+    return Print(table.ToString("") + "Formats are told by content, not by name; each may be compressed with zstd.\n");
   }
   if (!rest->empty()) {
     return Fail(absl::InvalidArgumentError(
@@ -386,8 +382,7 @@ int Run(const std::vector<std::string>& arguments) {
   const std::string report = settings.format == "json"  ? JsonReport(all)
                              : settings.format == "csv" ? CsvReport(all)
                                                         : TableReport(all);
-  const absl::Status written = Write(settings.output, report);
-  return written.ok() ? 0 : Fail(written, kExitData);
+  return Print(report, settings.output);
 }
 
 }  // namespace

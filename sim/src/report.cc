@@ -190,6 +190,7 @@ std::string Rows(const TraceRuns& trace) {
   if (ranges_differ) column("range");
   column("ranges");
   column("policy", true);
+  if (ranges_differ) column("touches");
   column("hits");
   column("misses");
   column("miss ratio");
@@ -212,8 +213,8 @@ std::string Rows(const TraceRuns& trace) {
                            HumanBytes(run.guest_bytes)});
     table.Add(std::move(row));
   }
-  return absl::StrCat(Grouped(trace.runs.front().touches), " range touches, ",
-                      Grouped(trace.runs.front().counts.cold_misses), " of them cold\n\n", table.ToString("  "));
+  if (ranges_differ) return table.ToString("  ");
+  return absl::StrCat(Grouped(trace.runs.front().touches), " range touches\n\n", table.ToString("  "));
 }
 
 // The numbers of a run that CSV and JSON have in common, by their stable names.
