@@ -1,7 +1,7 @@
 # Makes the installed library usable through find_package(daxcache) and pkg-config.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS daxcache daxcache_policies daxcache_traces EXPORT daxcacheTargets
+install(TARGETS daxcache daxcache_traces EXPORT daxcacheTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(room libdaxcache policies traces)
   install(DIRECTORY ${room}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daxcache/sim/lists.h"
-#include "daxcache/suggest.h"
 #include "daxcache/sim/text.h"
+#include "daxcache/suggest.h"
 
 namespace daxcache {
 namespace {
