@@ -205,8 +205,9 @@ std::string Rows(const TraceRuns& trace) {
   for (const RunResult& run : trace.runs) {
     std::vector<std::string> row = {run.spec.window.ToString()};
     if (ranges_differ) row.push_back(ByteSize(run.spec.range_size.bytes()).ToString());
-    row.insert(row.end(), {Grouped(run.ranges), run.spec.policy.text(), Grouped(run.hits), Grouped(run.counts.misses),
-                           Percent(run.MissRatio())});
+    row.insert(row.end(), {Grouped(run.ranges), run.spec.policy.text()});
+    if (ranges_differ) row.push_back(Grouped(run.touches));
+    row.insert(row.end(), {Grouped(run.hits), Grouped(run.counts.misses), Percent(run.MissRatio())});
     if (without_dax) row.push_back(Grouped(run.non_dax_touches));
     row.insert(row.end(), {Grouped(run.counts.setups), Grouped(run.counts.upgrades), Grouped(run.counts.removes),
                            Grouped(run.counts.reclaims_background), Grouped(run.counts.reclaims_inline),
