@@ -54,6 +54,8 @@ void operator delete[](void* memory, std::size_t) noexcept {
 namespace daxcache {
 namespace {
 
+using Tested = decltype(BasePolicies<HashIndex>::Join(PolicyList<PerFilePolicy<ArcPolicy<HashIndex>>>{}));
+
 template <class P>
 double BytesASlot() {
   constexpr std::uint32_t kSlots = 65536;
@@ -67,7 +69,7 @@ TEST(Memory, AtMost64BytesASlot) {
   EXPECT_LE(BytesASlot<LinuxPolicy<HashIndex>>(), 64);
   EXPECT_LE(BytesASlot<LruPolicy<HashIndex>>(), 64);
   EXPECT_LE(BytesASlot<ClockPolicy<HashIndex>>(), 64);
-  BuiltinPolicies<HashIndex>::Any([&]<class P>() {
+  Tested::Any([&]<class P>() {
     const double bytes = BytesASlot<P>();
     ::testing::Test::RecordProperty(std::string(P::kName), std::to_string(bytes));
     // As builtin.h says: 52 for the window and the index, at most 67 for ARC and its ghosts, 4 for per-file.
@@ -100,8 +102,8 @@ TEST(Memory, NothingIsAllocatedOnceTheyStand) {
     EXPECT_GT(demand.window().mapped_slots(), 0u) << P::kName;
     return false;
   };
-  BuiltinPolicies<HashIndex>::Any(check);
-  BuiltinPolicies<DenseIndex>::Any(check);
+  Tested::Any(check);
+  PolicyList<LruPolicy<DenseIndex>, ArcPolicy<DenseIndex>, BeladyPolicy<DenseIndex>>::Any(check);
 }
 
 }  // namespace
