@@ -83,6 +83,7 @@ struct Runner {
   Study& study;
   const RunSpec& spec;
   RunResult& result;
+  const std::function<void()>& sampled;
 
   template <Policy P>
   absl::Status operator()(typename P::Options policy) const {
@@ -110,6 +111,7 @@ struct Runner {
           {.time_ns = static_cast<std::int64_t>(study.trace().columns().time_ns[(*stream)->records()[end - 1]]),
            .ranges = sink.ranges(),
            .files = sink.files()});
+      if (sampled) sampled();
     }
     result.counts = sink.counts();
     result.accesses = (*stream)->accesses() - (extending ? 0 : (*stream)->extending_accesses());
@@ -156,6 +158,9 @@ absl::StatusOr<const std::vector<std::uint32_t>*> Study::NextUse(RangeSize range
   const auto stream = Stream(range_size, folded);
   if (!stream.ok()) return stream.status();
   auto& entry = Entry(next_uses_, StreamKey(range_size, folded, map_extending_writes));
+  if ((*stream)->size() >= ReplayView::kNoNextUse) {
+    return absl::ResourceExhaustedError("expected fewer than 2^32 - 1 touches for a policy that looks ahead");
+  }
   std::call_once(entry.once, [&] { entry.value = NextUses(**stream, map_extending_writes); });
   return &entry.value;
 }
@@ -164,7 +169,12 @@ absl::StatusOr<const std::vector<std::uint32_t>*> Study::Touched(RangeSize range
   const auto stream = Stream(range_size, true);
   if (!stream.ok()) return stream.status();
   auto& entry = Entry(touched_, StreamKey(range_size, map_extending_writes));
-  std::call_once(entry.once, [&] { entry.value = TouchedPages(trace_, **stream, map_extending_writes); });
+  std::call_once(entry.once, [&] {
+    auto touched = TouchedPages(trace_, **stream, map_extending_writes);
+    entry.status = touched.status();
+    if (touched.ok()) entry.value = *std::move(touched);
+  });
+  if (!entry.status.ok()) return entry.status;
   return &entry.value;
 }
 
@@ -179,20 +189,25 @@ absl::Status Validate(const RunSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat("expected a window of at most ", kMaxSlots, " ranges of ", range,
                                                    ", got ", spec.window.ToString(), " (", ranges, " ranges)"));
   }
+  if (spec.footprint.page_bytes > spec.range_size.bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("expected pages no larger than a range of ", range, ", got ",
+                                                   ByteSize(spec.footprint.page_bytes).ToString()));
+  }
   if (const absl::Status valid = spec.options.mechanics.Validate(); !valid.ok()) return valid;
   return spec.footprint.Validate();
 }
 
-absl::StatusOr<RunResult> RunReplay(Study& study, const RunSpec& spec) {
+absl::StatusOr<RunResult> RunReplay(Study& study, const RunSpec& spec, const std::function<void()>& sampled) {
   if (const absl::Status valid = Validate(spec); !valid.ok()) return valid;
   RunResult result;
   result.spec = spec;
   result.ranges = spec.window.bytes() / spec.range_size.bytes();
   result.guest_bytes = spec.footprint.GuestBytes(spec.window, spec.range_size);
   result.break_even_file_size = spec.footprint.BreakEvenFileSize(spec.range_size);
-  const absl::Status ran = Dispatch<DenseIndex>(spec.policy, Runner{study, spec, result});
+  const absl::Status ran = Dispatch<DenseIndex>(spec.policy, Runner{study, spec, result, sampled});
   if (!ran.ok()) return ran;
-  result.host_bytes = spec.footprint.HostBytes(result.peak_ranges, result.touched_bytes);
+  result.host_bytes = spec.footprint.HostBytes(
+      result.peak_ranges, std::min(result.touched_bytes, result.peak_ranges * spec.range_size.bytes()));
   return result;
 }
 
@@ -201,14 +216,16 @@ absl::StatusOr<std::vector<RunResult>> Sweep(Study& study, const std::vector<Run
   std::vector<absl::StatusOr<RunResult>> results(specs.size(), absl::UnknownError("not run"));
   std::atomic<std::size_t> next = 0;
   std::mutex progress_mutex;
-  std::size_t done = 0;
-  const auto work = [&] {
-    for (std::size_t at = next++; at < specs.size(); at = next++) {
-      results[at] = RunReplay(study, specs[at]);
-      const std::lock_guard lock(progress_mutex);
-      ++done;
-      if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(specs.size()));
+  std::uint64_t samples = 0;
+  const auto sampled = [&] {
+    const std::lock_guard lock(progress_mutex);
+    ++samples;
+    if (options.progress) {
+      options.progress(static_cast<double>(samples) / static_cast<double>(specs.size() * kSamples));
     }
+  };
+  const auto work = [&] {
+    for (std::size_t at = next++; at < specs.size(); at = next++) results[at] = RunReplay(study, specs[at], sampled);
   };
   std::vector<std::thread> threads;
   const auto wanted = static_cast<std::size_t>(std::max(options.threads, 1));

@@ -4,13 +4,18 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "daxcache/access.h"
+#include "daxcache/range_index.h"
+#include "daxcache/units.h"
 
 namespace daxcache {
 inline namespace v0 {
 namespace {
 
 constexpr std::uint64_t kPageShift = 12;
+constexpr std::uint64_t kMaxBitmapBytes = std::uint64_t{16} << 30;
 
 // Sets bits [from, to] of a bitmap.
 void SetBits(std::uint64_t* bits, std::uint64_t from, std::uint64_t to) {
@@ -30,10 +35,16 @@ void SetBits(std::uint64_t* bits, std::uint64_t from, std::uint64_t to) {
 
 }  // namespace
 
-std::vector<std::uint32_t> TouchedPages(const Trace& trace, const RangeStream& stream, bool map_extending_writes) {
+absl::StatusOr<std::vector<std::uint32_t>> TouchedPages(const Trace& trace, const RangeStream& stream,
+                                                        bool map_extending_writes) {
   const int shift = stream.range_size().shift();
   const std::uint64_t pages = stream.range_size().bytes() >> kPageShift;
   const std::uint64_t words_a_range = (pages + 63) / 64;
+  if (stream.ranges() * words_a_range * 8 > kMaxBitmapBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("expected at most 16 GiB of bitmaps of touched pages, got ",
+                                                     stream.ranges(), " ranges of ",
+                                                     ByteSize(stream.range_size().bytes()).ToString()));
+  }
   std::vector<std::uint64_t> bitmap(stream.ranges() * words_a_range);
 
   // Whether a write extends its file is known from the stream: the words of a record follow one another, and a word
@@ -47,7 +58,9 @@ std::vector<std::uint32_t> TouchedPages(const Trace& trace, const RangeStream& s
     const auto& indexes = stream.parts().range_indexes;
     const auto begin = indexes.begin() + stream.FirstRange(file);
     const auto end = indexes.begin() + stream.EndRange(file);
-    return hint_number = static_cast<std::uint32_t>(std::lower_bound(begin, end, index) - indexes.begin());
+    const auto at = std::lower_bound(begin, end, index);
+    if (at == end || *at != index) return kNoEntry;
+    return hint_number = static_cast<std::uint32_t>(at - indexes.begin());
   };
   std::uint64_t word = 0;
   for (std::uint64_t record = 0; record < trace.size(); ++record) {
@@ -67,7 +80,12 @@ std::vector<std::uint32_t> TouchedPages(const Trace& trace, const RangeStream& s
       const std::uint64_t index = page >> (shift - static_cast<int>(kPageShift));
       const std::uint64_t first = page & (pages - 1);
       const std::uint64_t end = std::min(pages - 1, first + (last_page - page));
-      SetBits(&bitmap[number_of(file, index) * words_a_range], first, end);
+      const std::uint32_t number = number_of(file, index);
+      if (number == kNoEntry) {
+        return absl::DataLossError(absl::StrCat("record ", record, ": expected range ", index, " of file ",
+                                                ToIndex(file), " in the stored range stream, got none"));
+      }
+      SetBits(&bitmap[number * words_a_range], first, end);
       page += end - first + 1;
     }
   }

@@ -10,6 +10,7 @@
 // host's page cache, shared by all guests, and not counted.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -24,13 +25,16 @@ struct Footprint {
   std::uint64_t page_bytes = 4096;       // the guest's page size
   std::uint64_t struct_page_bytes = 64;  // sizeof(struct page)
   std::uint64_t mapping_bytes = 112;     // sizeof(struct fuse_dax_mapping)
+  std::uint64_t host_page_bytes = 4096;  // the host's page size
   std::uint64_t vma_bytes = 200;         // sizeof(struct vm_area_struct) and its share of the tree, about
   std::uint64_t table_entry_bytes = 8;   // a page table entry, on either level
 
   [[nodiscard]] absl::Status Validate() const {
-    if (page_bytes < 4096 || page_bytes > (1u << 20) || (page_bytes & (page_bytes - 1)) != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expected a page size that is a power of two from 4K to 1M, got ", page_bytes));
+    for (const std::uint64_t bytes : {page_bytes, host_page_bytes}) {
+      if (bytes < 4096 || bytes > (1u << 20) || !std::has_single_bit(bytes)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("expected a page size that is a power of two from 4K to 1M, got ", bytes));
+      }
     }
     for (const std::uint64_t bytes : {struct_page_bytes, mapping_bytes, vma_bytes, table_entry_bytes}) {
       if (bytes > 4096)
@@ -50,7 +54,7 @@ struct Footprint {
   // Host memory for `mapped_ranges` mappings of which `touched_bytes` were touched by the guest, bytes: VMAs at worst,
   // and page tables twice (the VMM's, and the second level's), counting leaf entries.
   std::uint64_t HostBytes(std::uint64_t mapped_ranges, std::uint64_t touched_bytes) const {
-    return mapped_ranges * vma_bytes + touched_bytes / page_bytes * table_entry_bytes * 2;
+    return mapped_ranges * vma_bytes + touched_bytes / host_page_bytes * table_entry_bytes * 2;
   }
   // Below this size, a file costs the guest more through the window (its range's share) than in its page cache, bytes.
   std::uint64_t BreakEvenFileSize(RangeSize range) const { return GuestBytesPerRange(range); }

@@ -32,7 +32,8 @@ enum class Step : std::uint8_t {
   kSetup,         // FUSE_SETUPMAPPING of `slot`, `exclusive` for writing; answer with its error
   kUpgrade,       // the same over the same slot, now for writing
   kRemove,        // FUSE_REMOVEMAPPING of the `count` slots that begin with `slot` (NextInBatch); answer with its error
-  kZap,           // take the range of `slot` out of the guest's page tables
+  kZap,           // take a range out of the guest's page tables and wait for its pinned pages, or write its dirty pages
+                  // back; answer with the error, which ends the reclaim
   kUse,           // read, write or map through `slot`, which is pinned meanwhile
   kUseDirect,     // the access goes to the daemon without the window (extends its file, or was not admitted)
   kWaitForRange,  // sleep until a range is freed: faults all wake, calls (`exclusive`) one at a time
@@ -68,6 +69,7 @@ class Guest {
    public:
     const Key& key() const { return key_; }  // the range it is at
     const Touch& touch() const { return touch_; }
+    const Key& victim_key() const { return victim_key_; }  // the range of a kZap
     SlotId slot() const { return slot_; }
 
    private:
@@ -109,10 +111,13 @@ class Guest {
       kReclaimUnlockEntry,
       kReclaimUnlockFault,
       kReclaimBegin,
+      kLockToPick,
       kPick,
+      kUnlockNoVictim,
       kZap,
       kLockToReclaim,
       kReclaim,
+      kZapped,
       kReclaimed,
       kReclaimUnlock,
       kReclaimUnlockOuter,
@@ -224,6 +229,10 @@ class Guest {
   bool OwnFileOnly(const Call& call) const {
     return call.kind_ != Kind::kWorker && Inline(call) == InlineReclaim::kOwnFile;
   }
+  // The victim's range, whatever its slot has come to hold meanwhile.
+  Action Zap(Call& call, State next) const {
+    return Do(call, next, {.step = Step::kZap, .file = call.victim_file_, .slot = call.victim_, .count = 1});
+  }
   SlotId Pick(const Call& call) {
     if (call.kind_ == Kind::kWorker) return window_.PickVictim(Scope::Any());
     return window_.PickVictim(OwnFileOnly(call) ? Scope::File(call.file_) : Scope::Any(), call.key_, call.touch_);
@@ -320,9 +329,9 @@ Action Guest<WindowType>::Next(Call& call, int error) {
       case State::kUpgrade:
         if (window_.state(call.slot_) != SlotState::kMapped || window_.doomed(call.slot_) ||
             window_.writable(call.slot_)) {
-          // Upgraded by somebody else, or gone with its file: begin again.
-          call.redo_ = true;
-          return Unlock(call, State::kUnpin, Lock::kDax, true);
+          // Upgraded by somebody else: use it. Gone with its file: begin again.
+          call.redo_ = window_.Lookup(call.key_, call.touch_).slot != call.slot_;
+          return Unlock(call, call.redo_ ? State::kUnpin : State::kUse, Lock::kDax, true);
         }
         window_.BeginUpgrade(call.slot_);
         return Ask(call, State::kUpgraded, Step::kUpgrade, call.slot_);
@@ -352,13 +361,18 @@ Action Guest<WindowType>::Next(Call& call, int error) {
       case State::kLockToBind: return Acquire(call, State::kBind, Lock::kDax, true);
       case State::kBind: {
         const SlotId slot = std::exchange(call.spare_, kNoSlot);
-        if (!window_.Bind(slot, call.key_, call.touch_).must_map) {
+        const auto bound = window_.Bind(slot, call.key_, call.touch_);
+        if (!bound.must_map) {
+          // Mapped by somebody else meanwhile: use that, unless this is a write and that is read-only.
+          const LookupResult found = window_.Lookup(call.key_, call.touch_);
+          if (found.kind == LookupKind::kHit) window_.Pin(call.slot_ = found.slot);
           return Freed(call, State::kUnlockLost, slot, Cause::kNone);
         }
         call.slot_ = slot;
         return Ask(call, State::kSetUp, Step::kSetup, slot);
       }
-      case State::kUnlockLost: return Unlock(call, State::kLockDax, Lock::kDax, true);
+      case State::kUnlockLost:
+        return Unlock(call, call.slot_ != kNoSlot ? State::kUse : State::kLockDax, Lock::kDax, true);
       case State::kSetUp: {
         if (error != 0) {
           call.error_ = error;
@@ -404,53 +418,54 @@ Action Guest<WindowType>::Next(Call& call, int error) {
       case State::kReclaimBegin:
         if (OwnFileOnly(call)) {
           call.victim_file_ = call.file_;
-          return Acquire(call, State::kPick, Lock::kInvalidate, true);
+          return Acquire(call, State::kLockToPick, Lock::kInvalidate, true);
         }
         call.state_ = State::kPick;
         continue;
+      case State::kLockToPick: return Acquire(call, State::kPick, Lock::kDax, false);
       case State::kPick:
         call.victim_ = Pick(call);
-        if (call.victim_ == kNoSlot) {
-          if (OwnFileOnly(call)) return Unlock(call, State::kNoVictim, Lock::kInvalidate, true);
-          call.state_ = call.kind_ == Kind::kWorker ? State::kWorkerEnd : State::kNoVictim;
-          continue;
+        if (call.victim_ != kNoSlot) {
+          call.victim_key_ = window_.key(call.victim_);
+          call.victim_file_ = window_.range(call.victim_).file;
         }
-        call.victim_key_ = window_.key(call.victim_);
-        call.victim_file_ = window_.range(call.victim_).file;
-        if (!OwnFileOnly(call)) return Acquire(call, State::kZap, Lock::kInvalidate, true);
-        call.state_ = State::kZap;
+        if (OwnFileOnly(call)) {
+          return Unlock(call, call.victim_ != kNoSlot ? State::kZap : State::kUnlockNoVictim, Lock::kDax, false);
+        }
+        if (call.victim_ != kNoSlot) return Acquire(call, State::kZap, Lock::kInvalidate, true);
+        call.state_ = call.kind_ == Kind::kWorker ? State::kWorkerEnd : State::kNoVictim;
         continue;
-      case State::kZap:
-        if (!StillThere(call)) {
+      case State::kUnlockNoVictim: return Unlock(call, State::kNoVictim, Lock::kInvalidate, true);
+      case State::kZap: return Zap(call, State::kLockToReclaim);
+      case State::kLockToReclaim:
+        if (error != 0) {
+          call.error_ = error;
           call.state_ = State::kReclaimUnlockOuter;
           continue;
         }
-        return Do(call, State::kLockToReclaim,
-                  {.step = Step::kZap, .file = call.victim_file_, .slot = call.victim_, .count = 1});
-      case State::kLockToReclaim: return Acquire(call, State::kReclaim, Lock::kDax, true);
+        return Acquire(call, State::kReclaim, Lock::kDax, true);
       case State::kReclaim:
         if (!StillThere(call)) {
           call.state_ = State::kReclaimUnlock;
           continue;
         }
         window_.BeginReclaim(call.victim_);
-        if (options_.send_remove) {
-          return Do(call, State::kReclaimed,
-                    {.step = Step::kRemove,
-                     .cause = call.kind_ == Kind::kWorker ? Cause::kBackground : Cause::kInline,
-                     .file = call.victim_file_,
-                     .slot = call.victim_,
-                     .count = 1});
-        }
-        call.state_ = State::kReclaimed;
-        error = 0;
-        continue;
-      case State::kReclaimed:
+        return Zap(call, State::kZapped);  // again: somebody may have faulted pages in until the semaphore was held
+      case State::kZapped:
         if (error != 0 && window_.AbortReclaim(call.victim_)) {
           call.error_ = error;
           call.state_ = State::kReclaimUnlock;
           continue;
         }
+        call.state_ = State::kReclaimed;
+        if (!options_.send_remove) continue;
+        return {.step = Step::kRemove,
+                .cause = call.kind_ == Kind::kWorker ? Cause::kBackground : Cause::kInline,
+                .file = call.victim_file_,
+                .slot = call.victim_,
+                .count = 1};
+      case State::kReclaimed:
+        // An error from the removal is only logged: the slot is used again all the same.
         if (call.kind_ == Kind::kWorker) {
           window_.CommitReclaim(call.victim_);
           return Freed(call, State::kReclaimUnlock, call.victim_, Cause::kBackground);
@@ -495,10 +510,12 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         });
         call.cursor_ = call.victim_;
         call.state_ = options_.send_remove ? State::kEvictSend : State::kEvictFree;
+        error = 0;
         continue;
       case State::kEvictSend: {
-        // Errors are only logged: the ranges are used again all the same. None is free until all are answered.
-        if (call.ranges_ == 0) {
+        // None is free until all are answered. An error is only logged, but ends the sending: all ranges are used
+        // again, removed or not.
+        if (call.ranges_ == 0 || error != 0) {
           call.state_ = State::kEvictFree;
           continue;
         }

@@ -12,8 +12,15 @@
 //   Window<LruPolicy<HashIndex>> window({}, {.slots = 2048, .max_slots = 2048}, {});
 //   if (window.Lookup(key, touch).kind == LookupKind::kMiss && window.Admit(key, touch)) {
 //     SlotId slot = window.Take();
-//     if (slot == kNoSlot) { slot = window.BeginReclaim(Scope::Any(), key, touch); …; window.CommitReclaim(slot); … }
-//     if (window.Bind(slot, key, touch).must_map) { …mmap…; window.Commit(slot, touch); }
+//     if (slot == kNoSlot) {
+//       slot = window.BeginReclaim(Scope::Any(), key, touch);
+//       …unmap what it holds…
+//       if (!window.CommitReclaimAndTake(slot)) …the window shrank below it: begin again…
+//     }
+//     if (window.Bind(slot, key, touch).must_map) {
+//       …mmap…
+//       if (window.Commit(slot, touch)) …its file went away meanwhile: unmap, and CommitReclaim…
+//     }
 //   }
 //
 // Calls out of order (Commit of a free slot, say) are faults of the caller and are caught by assertions in debug
@@ -275,8 +282,8 @@ class Window {
   }
 
   // The set-up or upgrade in flight failed. An upgrade falls back to the read-only mapping; a set-up gives the slot
-  // back to the tail of the free list, or, if the host kept what `held` says and its file did not go away meanwhile, to
-  // that. True: as for Commit.
+  // back to the tail of the free list, or, if the host kept what `held` says, to that; whether the file of `held` is
+  // still there is for the caller to know. True: as for Commit.
   [[nodiscard]] bool Abort(SlotId slot, const Held& held = {}) {
     Slot& s = at(slot);
     if (s.state == SlotState::kUpgrading) {

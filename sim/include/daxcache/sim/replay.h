@@ -128,7 +128,7 @@ class Replay {
   Sink& sink_;
   std::vector<bool> seen_;  // by range number: has been missed before
   bool demand_;
-  bool kicked_ = false;
+  bool kicked_ = false;  // a run of the worker is queued
   std::uint64_t next_record_ = 0;
   std::uint64_t non_dax_touches_ = 0;
 };
@@ -155,7 +155,15 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
         FileEvent(kind, FileId{number});
         continue;
       }
-      if (!options_.map_extending_writes) continue;
+      if (!options_.map_extending_writes) {
+        // Past the window, but it makes its file hotter.
+        if constexpr (SeesFiles<P>) {
+          const Touch touch = TouchAt(at, number, Op::kWrite);
+          (void)window_.policy().UsesWindow(touch.file);
+          window_.policy().OnNonDax(touch);
+        }
+        continue;
+      }
       kind = RangeStream::kWrite;
     }
     const Op op = static_cast<Op>(kind);
@@ -172,6 +180,9 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
       const int again = P::kRepeats == Repeats::kOnce && !Sink::kWantsHits ? repeats[at] > 1 : repeats[at] - 1;
       for (int i = 0; i < again; ++i) TouchOnce(at, number, op, false);
     }
+  }
+  if constexpr (SeesFiles<P>) {
+    if (end == words.size() && view_.trace.size() > 0) FilesUpTo(view_.trace.size() - 1);
   }
 }
 
@@ -200,7 +211,7 @@ void Replay<P, Sink>::FileEvent(RangeStream::Kind kind, FileId file) {
   if constexpr (SeesFiles<P>) window_.policy().OnEvict(file);
 }
 
-// Tells a policy that follows files of the opens and closes before `record`.
+// Tells a policy that follows files of the opens and closes up to `record`.
 template <Policy P, class Sink>
 void Replay<P, Sink>::FilesUpTo(std::uint64_t record) {
   if constexpr (SeesFiles<P>) {
@@ -282,7 +293,7 @@ void Replay<P, Sink>::Drive(typename Guest<WindowType>::Call call) {
         break;
       case Step::kKickWorker: kicked_ = true; break;
       case Step::kUse:
-        if (std::exchange(kicked_, false)) RunWorker();
+        if (kicked_) RunWorker();
         break;
       case Step::kWaitForRange: RunWorker(); break;
       case Step::kLock:
@@ -293,15 +304,16 @@ void Replay<P, Sink>::Drive(typename Guest<WindowType>::Call call) {
   }
 }
 
-// Runs the worker, chunk after chunk, until enough is free or nothing more can be freed.
+// Runs the worker as long as it queues itself again and gets on. If it does not get on (everything left is in use), it
+// stays queued, and runs when the next access maps a range.
 template <Policy P, class Sink>
 void Replay<P, Sink>::RunWorker() {
-  for (bool freed = true; freed && guest_.BelowThreshold();) {
+  for (bool freed = true; freed;) {
     const std::uint32_t before = window_.free_slots();
+    kicked_ = false;
     Drive(guest_.StartWorker());
-    freed = window_.free_slots() > before;
+    freed = kicked_ && window_.free_slots() > before;
   }
-  kicked_ = false;
 }
 
 }  // namespace v0

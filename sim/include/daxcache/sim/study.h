@@ -119,8 +119,9 @@ class Study {
 [[nodiscard]] absl::Status Validate(const RunSpec& spec);
 
 // InvalidArgument for a window of no range or of more than 2^24, mechanics or policy that make no sense. A tail of the
-// window shorter than a range is unused, as in Linux.
-[[nodiscard]] absl::StatusOr<RunResult> RunReplay(Study& study, const RunSpec& spec);
+// window shorter than a range is unused, as in Linux. `sampled` is called up to 64 times on the way.
+[[nodiscard]] absl::StatusOr<RunResult> RunReplay(Study& study, const RunSpec& spec,
+                                                  const std::function<void()>& sampled = nullptr);
 
 struct SweepOptions {
   int threads = 1;
