@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daxcache/traces/builtin.h"
 #include "daxcache/units.h"
 
 namespace daxcache {
@@ -114,6 +115,13 @@ TEST(StraceTest, JoinsUnfinishedAndResumed) {
   EXPECT_THAT(Records(trace, true), ElementsAre("R /w/b 0 10", "R /w/a, b) 0 20"));
   EXPECT_EQ(Skipped(trace, "calls whose beginning is missing"), 1u);
   EXPECT_EQ(Skipped(trace, "calls without a result"), 1u);
+}
+
+TEST(StraceTest, AClockOfTooManyHoursIsNone) {
+  for (const char* clock : {"8888888888888888888:88:88", "9223372036854775807:00:00", "153722867280912931:00:00"}) {
+    const std::string line = std::string("1 ") + clock + ".000001 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a>\n";
+    EXPECT_FALSE(ReadTraceFromBytes("x.log", line).ok()) << clock;
+  }
 }
 
 TEST(StraceTest, ReadsTheLayoutOfStandardError) {

@@ -60,9 +60,9 @@ std::optional<Time> TakeTime(std::string_view& text) {
     std::int64_t value = *seconds;
     for (int i = 0; i < 2; ++i) {
       if (rest.size() < 3 || rest[0] != ':' || !IsDigit(rest[1]) || !IsDigit(rest[2])) return std::nullopt;
+      if (value > 1'000'000) return std::nullopt;  // before it is multiplied: more hours than a clock has
       value = value * 60 + (rest[1] - '0') * 10 + (rest[2] - '0');
       rest.remove_prefix(3);
-      if (value > 1'000'000) return std::nullopt;
     }
     time = {value * kSecond, true};
   } else {
