@@ -6,14 +6,14 @@
 //   if (!spec.ok()) return spec.status();
 //   absl::Status status = Dispatch<DenseIndex>(*spec, Runner{…});     // calls runner.operator()<P>(options)
 //
-//                   hit          miss              bytes a slot        the index it is written for
-//   linux, fifo     O(1)         O(1)              8                   either
-//   lru             O(1)         O(1)              8
-//   clock           O(1)         O(1) amortized    9
-//   arc             O(1)         O(1)              9 + ghosts: up to 58 (hash), 26 and 4 a range (dense)
-//   random          O(1)         O(1) expected     8
-//   belady(-bypass) O(log n)     O(log n)          16                  replay only: knows the future
-//   per-file        base's, O(n) base's; O(slots)  4 and 20 a file     a quota that is reached makes a miss O(slots)
+//                   a hit       a miss           bytes a slot (beside the window's 16 and the index's 36 or 4)
+//   linux, fifo     O(1)        O(1)             8
+//   lru             O(1)        O(1)             8
+//   clock           O(1)        O(1) amortized   9
+//   arc             O(1)        O(1)             67 with HashIndex; with DenseIndex 35, and 4 a range of the trace
+//   random          O(1)        O(1) expected    8
+//   belady(-bypass) O(log n)    O(log n)         16; knows the future, so in replay only
+//   per-file        its base's  its base's       4 more, and 16 or more a file; a miss at a quota is O(n)
 #pragma once
 
 #include <algorithm>
