@@ -158,11 +158,13 @@ class Window {
   // Hints that `key` will be looked up soon: what finding it will read, and, once that has been fetched, what a hit
   // will.
   void PrefetchEntry(const Key& key) const { index_.Prefetch(key); }
-  void PrefetchSlot(const Key& key) const {
+  // False: it is not mapped at present.
+  bool PrefetchSlot(const Key& key) const {
     const SlotId slot = index_.Find(key);
-    if (slot == kNoSlot) return;
+    if (slot == kNoSlot) return false;
     __builtin_prefetch(&at(slot));
     if constexpr (requires { policy_.Prefetch(slot); }) policy_.Prefetch(slot);
+    return true;
   }
 
   // An access seen after the fact (an accessed bit): the policy hears of a hit.
@@ -471,7 +473,10 @@ class Window {
       return window_.CanReclaim(slot) && (!one_file() || window_.index_.FileOf(slot) == scope_.file);
     }
     bool one_file() const { return scope_.file != kNoFile; }
-    void Prefetch(SlotId slot) const { __builtin_prefetch(&window_.at(slot), 1); }
+    void Prefetch(SlotId slot) const {
+      __builtin_prefetch(&window_.at(slot), 1);
+      window_.index_.Prefetch(window_.index_.KeyOf(slot));
+    }
     SlotId LowestOffset() const {
       std::uint64_t index = 0;
       for (;;) {
