@@ -6,6 +6,8 @@ install(TARGETS daxcache daxcache_traces EXPORT daxcacheTargets
 foreach(room libdaxcache policies traces)
   install(DIRECTORY ${room}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
+# Where an installed daxsim looks for traces.
+install(FILES traces/data/kbuild.trace.zst DESTINATION ${CMAKE_INSTALL_DATADIR}/daxcache/traces)
 install(EXPORT daxcacheTargets NAMESPACE daxcache:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/daxcache)
 
 configure_package_config_file(cmake/daxcacheConfig.cmake.in daxcacheConfig.cmake

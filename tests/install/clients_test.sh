@@ -19,6 +19,9 @@ if grep -rlF -e "$source" -e "$build" "$work/prefix" --include='*.cmake' --inclu
   exit 1
 fi
 
+say 'installed daxsim finds the trace installed with it'
+(cd / && "$work/prefix/bin/daxsim" --window 64M --trace kbuild.trace --format csv) | grep -q ',linux,67108864,'
+
 say find_package
 cmake -S "$here/find_package" -B "$work/find" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$work/prefix" \
   >"$work/find.log" || { cat "$work/find.log"; exit 1; }
