@@ -27,7 +27,6 @@
 #include "daxcache/sim/report.h"
 #include "daxcache/sim/study.h"
 #include "daxcache/sim/text.h"
-#include "daxcache/suggest.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/version.h"
 
@@ -58,22 +57,6 @@ struct Settings {
   bool list_policies = false;
   bool list_formats = false;
 };
-
-// A setter for one of a few words.
-std::function<absl::Status(std::string_view)> SetWord(std::vector<std::string_view> words,
-                                                      std::function<void(std::size_t)> set) {
-  return [words = std::move(words), set = std::move(set)](std::string_view text) -> absl::Status {
-    const auto at = std::find(words.begin(), words.end(), text);
-    if (at != words.end()) {
-      set(static_cast<std::size_t>(at - words.begin()));
-      return absl::OkStatus();
-    }
-    std::string expected;
-    for (const std::string_view word : words) absl::StrAppend(&expected, expected.empty() ? "" : ", ", AbslView(word));
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected one of ", expected, ", got \"", AbslView(text), "\"", Suggest(text, words)));
-  };
-}
 
 std::function<absl::Status(std::string_view)> SetInline(std::optional<InlineReclaim>* reclaim) {
   return SetWord({"never", "own", "any"}, [reclaim](std::size_t at) { *reclaim = static_cast<InlineReclaim>(at); });

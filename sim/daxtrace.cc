@@ -1,9 +1,13 @@
-// daxtrace: looks into traces, and converts them. Each command is one function; what they print is computed in one pass
-// over the records.
+// daxtrace: looks into traces, converts them, and records commands. Each subcommand is one function.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,7 +27,9 @@
 #include "daxcache/sim/text.h"
 #include "daxcache/suggest.h"
 #include "daxcache/traces/builtin.h"
+#include "daxcache/traces/input.h"
 #include "daxcache/traces/range_stream.h"
+#include "daxcache/traces/text_trace.h"
 #include "daxcache/traces/trace.h"
 #include "daxcache/units.h"
 #include "daxcache/version.h"
@@ -39,7 +45,6 @@ constexpr int kExitBadUsage = 2;
 
 constexpr std::string_view kOpNames[kNumOps] = {"read", "write", "mapped_read", "mapped_write",
                                                 "open", "close", "truncate",    "unlink"};
-constexpr std::string_view kMappedNames[] = {"none", "ranges", "pages"};
 
 // File sizes are shown in these classes: up to so many bytes.
 struct SizeClass {
@@ -53,6 +58,12 @@ constexpr SizeClass kSizeClasses[] = {
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "daxtrace: %s\n", std::string(status.message()).c_str());
   return kExitBadData;
+}
+
+// Prints, and says so if that fails.
+int Show(std::string_view text) {
+  const absl::Status status = WriteOut(text);
+  return status.ok() ? kExitOk : Fail(status);
 }
 
 int BadUsage(std::string_view command, const std::string& what) {
@@ -135,9 +146,7 @@ std::string InfoText(const Trace& trace, const Summary& summary, const RangeStre
                        static_cast<double>(summary.first_ns) / 1e9, static_cast<double>(summary.last_ns) / 1e9));
   line("tasks", Grouped(trace.tasks().size()));
   line("files", absl::StrCat(Grouped(trace.files().size()), ", ", HumanBytes(summary.file_bytes), " in all"));
-  constexpr std::string_view kFaults[] = {"not recorded: calls only", "one touch a range when a mapping was made",
-                                          "recorded, page by page"};
-  line("faults", std::string(kFaults[static_cast<std::size_t>(trace.mapped_touches())]));
+  line("mappings", std::string(MappedText(trace.mapped_touches())));
   if (stream != nullptr) {
     line("ranges of 2M", absl::StrCat(Grouped(stream->ranges()), " touched, ", Grouped(stream->touches()),
                                       " touches by ", Grouped(stream->accesses()), " accesses (",
@@ -176,7 +185,7 @@ std::string InfoJson(const Trace& trace, const Summary& summary, const RangeStre
   json["tasks"] = trace.tasks().size();
   json["files"] = trace.files().size();
   json["file_bytes"] = summary.file_bytes;
-  json["mapped_touches"] = kMappedNames[static_cast<std::size_t>(trace.mapped_touches())];
+  json["mapped_touches"] = std::string(MappedName(trace.mapped_touches()));
   for (std::size_t op = 0; op < kNumOps; ++op) {
     auto& entry = json["operations"][std::string(kOpNames[op])];
     entry["records"] = summary.records[op];
@@ -208,28 +217,25 @@ std::string InfoJson(const Trace& trace, const Summary& summary, const RangeStre
 
 // What to do with the arguments behind a command's name; `done` is set when that was only to print help or to complain.
 struct Parsed {
-  std::vector<std::string> rest;
+  std::vector<std::string> rest = {};
   int exit = kExitOk;
   bool done = false;
 };
 Parsed ParseFlags(std::string_view command, CommandLine& line, const std::vector<std::string>& arguments,
-                  std::size_t operands, const char* expected) {
-  absl::StatusOr<std::vector<std::string>> rest = line.Parse(arguments);
-  if (!rest.ok()) return {.rest = {}, .exit = BadUsage(command, std::string(rest.status().message())), .done = true};
-  if (line.help_wanted()) {
-    std::fputs(line.Help().c_str(), stdout);
-    return {.rest = {}, .exit = kExitOk, .done = true};
-  }
-  if (line.version_wanted()) {
-    std::puts("daxtrace " DAXCACHE_VERSION);
-    return {.rest = {}, .exit = kExitOk, .done = true};
-  }
-  if (rest->size() != operands) {
-    return {.rest = {},
-            .exit = BadUsage(command, absl::StrCat("expected ", expected, ", got ", rest->size(), " arguments")),
-            .done = true};
-  }
-  return {.rest = *std::move(rest), .exit = kExitOk, .done = false};
+                  FlagPlace place = FlagPlace::kAnywhere) {
+  absl::StatusOr<std::vector<std::string>> rest = line.Parse(arguments, place);
+  if (!rest.ok()) return {.exit = BadUsage(command, std::string(rest.status().message())), .done = true};
+  if (line.help_wanted()) return {.exit = Show(line.Help()), .done = true};
+  if (line.version_wanted()) return {.exit = Show("daxtrace " DAXCACHE_VERSION "\n"), .done = true};
+  return {.rest = *std::move(rest)};
+}
+// The same for a command that takes so many operands.
+Parsed ParseOperands(std::string_view command, CommandLine& line, const std::vector<std::string>& arguments,
+                     std::size_t operands, std::string_view expected) {
+  Parsed parsed = ParseFlags(command, line, arguments);
+  if (parsed.done || parsed.rest.size() == operands) return parsed;
+  const std::string got = parsed.rest.empty() ? "nothing" : absl::StrCat(parsed.rest.size());
+  return {.exit = BadUsage(command, absl::StrCat("expected ", AbslView(expected), ", got ", got)), .done = true};
 }
 
 int Info(const std::vector<std::string>& arguments) {
@@ -242,14 +248,7 @@ int Info(const std::vector<std::string>& arguments) {
       {{.name = "format",
         .value = "text|json",
         .help = "what to print; text is for people and may change, json is stable",
-        .set =
-            [&json](std::string_view text) {
-              json = text == "json";
-              if (json || text == "text") return absl::OkStatus();
-              constexpr std::string_view kValid[] = {"text", "json"};
-              return absl::InvalidArgumentError(
-                  absl::StrCat("expected text or json, got ", Quoted(text), Suggest(text, kValid)));
-            }},
+        .set = SetWord({"text", "json"}, [&json](std::size_t at) { json = at == 1; })},
        {.name = "verify",
         .value = "",
         .help = "also make the range stream again from the records and compare it with the one that a .dxt "
@@ -259,7 +258,7 @@ int Info(const std::vector<std::string>& arguments) {
       "  daxtrace info traces/data/kbuild.trace.zst\n"
       "  daxtrace info --format json build.dxt | jq .touches\n"
       "  zstd -dc build.trace.zst | daxtrace info -\n");
-  const Parsed parsed = ParseFlags("info", line, arguments, 1, "one FILE");
+  const Parsed parsed = ParseOperands("info", line, arguments, 1, "one FILE");
   if (parsed.done) return parsed.exit;
   const absl::StatusOr<Trace> trace = Load(parsed.rest[0]);
   if (!trace.ok()) return Fail(trace.status());
@@ -271,9 +270,7 @@ int Info(const std::vector<std::string>& arguments) {
   if (!stream.ok())
     std::fprintf(stderr, "daxtrace: ranges are not counted: %s\n", std::string(stream.status().message()).c_str());
   const RangeStream* const ranges = stream.ok() ? stream->get() : nullptr;
-  const std::string text = json ? InfoJson(*trace, summary, ranges, verify) : InfoText(*trace, summary, ranges, verify);
-  std::fputs(text.c_str(), stdout);
-  return kExitOk;
+  return Show(json ? InfoJson(*trace, summary, ranges, verify) : InfoText(*trace, summary, ranges, verify));
 }
 
 int Head(const std::vector<std::string>& arguments) {
@@ -289,7 +286,7 @@ int Head(const std::vector<std::string>& arguments) {
                    "Examples:\n"
                    "  daxtrace head traces/data/kbuild.trace.zst\n"
                    "  daxtrace head -n 100000 build.dxt > small.trace\n");
-  const Parsed parsed = ParseFlags("head", line, arguments, 1, "one FILE");
+  const Parsed parsed = ParseOperands("head", line, arguments, 1, "one FILE");
   if (parsed.done) return parsed.exit;
   const absl::StatusOr<Trace> trace = Load(parsed.rest[0]);
   if (!trace.ok()) return Fail(trace.status());
@@ -301,14 +298,10 @@ int Head(const std::vector<std::string>& arguments) {
     files = std::max(files, ToIndex((*trace)[i].file) + 1);
     tasks = std::max(tasks, ToIndex((*trace)[i].task) + 1);
   }
-  const auto printable = [](std::string_view text) {
-    std::string copy(text.empty() ? "?" : text);
-    std::ranges::replace_if(
-        copy, [](char c) { return c == '\n' || c == '\r' || c == '\0'; }, '?');
-    return copy;
-  };
-  std::string text = absl::StrCat("daxtrace 1\n# mapped touches: ",
-                                  AbslView(kMappedNames[static_cast<std::size_t>(trace->mapped_touches())]), "\n");
+  // A text trace has one name a line.
+  const auto printable = [](std::string_view name) { return name.empty() ? std::string("?") : Printable(name); };
+  std::string text =
+      absl::StrCat("daxtrace 1\n# mapped touches: ", AbslView(MappedName(trace->mapped_touches())), "\n");
   for (std::uint32_t i = 0; i < files; ++i) {
     FileInfo file = trace->files()[i];
     const std::string path = printable(file.path);
@@ -324,11 +317,10 @@ int Head(const std::vector<std::string>& arguments) {
   for (std::uint64_t i = 0; i < count; ++i) {
     AppendTextAccess((*trace)[i], text);
     if (text.size() < (1u << 16) && i + 1 < count) continue;
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) return kExitBadData;
+    if (const int exit = Show(text); exit != kExitOk) return exit;
     text.clear();
   }
-  std::fputs(text.c_str(), stdout);
-  return kExitOk;
+  return Show(text);
 }
 
 int Convert(const std::vector<std::string>& arguments) {
@@ -346,7 +338,7 @@ int Convert(const std::vector<std::string>& arguments) {
                    "  daxtrace convert kbuild.trace.zst kbuild.dxt\n"
                    "  daxtrace convert job.iolog job.trace          # of fio --write_iolog=job.iolog\n"
                    "  daxtrace convert big.dxt small.dxt.zst        # to keep or to send\n");
-  const Parsed parsed = ParseFlags("convert", line, arguments, 2, "IN and OUT");
+  const Parsed parsed = ParseOperands("convert", line, arguments, 2, "IN and OUT");
   if (parsed.done) return parsed.exit;
   const std::string& out = parsed.rest[1];
   if (absl::Status status = CheckWritable(out); !status.ok()) {
@@ -366,6 +358,109 @@ int Convert(const std::vector<std::string>& arguments) {
   return kExitOk;
 }
 
+// A run may take hours: what can be known to fail at its end is said before it.
+absl::Status CheckFolder(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(folder, ": ", std::strerror(errno)));
+}
+
+std::string DescribeStatus(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return absl::StrCat("was killed by signal ", WTERMSIG(wait_status));
+  return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
+}
+
+// On standard error, for standard output is the command's.
+void ReportRecording(const Recording& recording, const std::string& command, const std::string& output) {
+  const Trace& trace = recording.trace;
+  std::string text;
+  const auto line = [&text](auto... parts) { absl::StrAppend(&text, "daxtrace record: ", parts..., "\n"); };
+  line(command, " ", DescribeStatus(recording.wait_status));
+  line("wrote ", output, ": ", trace.size(), " records, ", trace.files().size(), " files, ", trace.tasks().size(),
+       " tasks");
+  if (recording.no_faults_because.empty()) {
+    line("mappings: page faults; CPU times: sampled", recording.system_time ? "" : ", in user mode only");
+  } else {
+    line("mappings: one touch of all each covers, CPU times: none (page faults: ", recording.no_faults_because, ")");
+  }
+  if (recording.lost_events > 0) {
+    line("the kernel dropped ", recording.lost_events, " events (page faults, mappings)");
+  }
+  if (recording.unresolved > 0) {
+    line(recording.unresolved, " page faults of processes whose mappings were not known");
+  }
+  std::fputs(text.c_str(), stderr);
+}
+
+int RunRecord(const std::vector<std::string>& arguments) {
+  RecordOptions options;
+  std::string output;
+  bool report = false;
+  bool quiet = false;
+  CommandLine line(
+      "daxtrace record -o FILE [FLAGS] [--] COMMAND [ARGUMENT]…",
+      "Runs a command and writes a trace of what its processes do to files.",
+      {{.name = "output",
+        .value = "FILE",
+        .help = "the trace; its format follows from how the name ends: one of " + WritableExtensions(),
+        .set = SetText(&output),
+        .letter = 'o'},
+       {.name = "faults",
+        .value = "auto|on|off",
+        .help = "auto: record page faults in file mappings if the kernel permits (default); on: fail if it does not; "
+                "off: do not, a mapping then counts as one touch of all it covers, once a task",
+        .set = SetWord({"auto", "on", "off"},
+                       [&options](std::size_t at) { options.faults = static_cast<RecordOptions::Faults>(at); })},
+       {.name = "keep-log",
+        .value = "FILE",
+        .help = "leave strace's log there (\"daxtrace convert FILE out.dxt\" reads it, without the page faults)",
+        .set = SetText(&options.keep_log)},
+       {.name = "report", .value = "", .help = "say what left no record, and how often", .set = SetTrue(&report)},
+       {.name = "quiet", .value = "", .help = "say nothing but errors", .set = SetTrue(&quiet), .letter = 'q'}},
+      "Flags end at the command: what follows is its own.\n\n"
+      "The command keeps standard input, output and error. Recording ends when it and all that it left in the\n"
+      "background have ended. Needs strace (Debian: apt install strace) and, for page faults and CPU times,\n"
+      "perf_event_open: root, or kernel.perf_event_paranoid at most 2. CPU times of tasks are sampled every\n"
+      "millisecond; without those events they are 0.\n\n"
+      "Examples:\n"
+      "  daxtrace record -o build.dxt -- make -j2\n"
+      "  daxtrace record -q --faults off -o test.trace.zst ./run_tests --all\n"
+      "\nExit status: 0 if the trace was written (the command's own status is printed), 1 if not, 2 bad usage.\n");
+  const Parsed parsed = ParseFlags("record", line, arguments, FlagPlace::kBeforeOperands);
+  if (parsed.done) return parsed.exit;
+  if (output.empty()) return BadUsage("record", "expected -o FILE: where the trace goes");
+  if (parsed.rest.empty()) return BadUsage("record", "expected a command to record");
+  if (absl::Status status = CheckWritable(output); !status.ok()) {
+    return BadUsage("record", std::string(status.message()));
+  }
+  const auto fail = [](const absl::Status& status) {
+    std::fprintf(stderr, "daxtrace record: %s\n", std::string(status.message()).c_str());
+    return kExitBadData;
+  };
+  if (absl::Status status = CheckFolder(output); !status.ok()) return fail(status);
+  options.command = parsed.rest;
+  const absl::StatusOr<Recording> recording = Record(options);
+  if (!recording.ok()) return fail(recording.status());
+  if (const absl::Status status = WriteTrace(recording->trace, output); !status.ok()) {
+    fail(status);
+    // The run may have been long, and .trace cannot name every file; a .dxt can.
+    const std::string instead = output + ".dxt";
+    if (!output.ends_with(".dxt") && WriteTrace(recording->trace, instead).ok()) {
+      std::fprintf(stderr, "daxtrace record: wrote %s instead\n", instead.c_str());
+    }
+    return kExitBadData;
+  }
+  if (quiet) return kExitOk;
+  ReportRecording(*recording, options.command[0], output);
+  if (report) {
+    for (const ReadReport::Skipped& skipped : recording->trace.report().skipped) {
+      std::fprintf(stderr, "%12llu  %s\n", static_cast<unsigned long long>(skipped.count), skipped.reason.c_str());
+    }
+  }
+  return kExitOk;
+}
+
 struct Command {
   std::string_view name;
   std::string_view summary;
@@ -375,16 +470,14 @@ constexpr Command kCommands[] = {
     {"info", "says what is in a trace", &Info},
     {"head", "prints its first records as text", &Head},
     {"convert", "writes it in another format", &Convert},
+    {"record", "runs a command and records what it does to files", &RunRecord},
 };
 
-std::string Help() {
-  std::string text =
-      "Looks into traces of file accesses, converts and records them.\n\nUsage: daxtrace COMMAND "
-      "[ARGUMENTS]\n\nCommands:\n";
+std::string Epilogue() {
+  std::string text = "Commands:\n";
   for (const Command& command : kCommands) {
     absl::StrAppendFormat(&text, "  %-10s %s\n", AbslView(command.name), AbslView(command.summary));
   }
-  absl::StrAppendFormat(&text, "  %-10s %s\n", "record", "runs a command and records what it does to files");
   text += "\nFormats (known by content; each may be zstd-compressed):\n";
   for (const Format& format : kTraceFormats) {
     absl::StrAppendFormat(&text, "  %-10s %s%s\n", AbslView(format.name), AbslView(format.summary),
@@ -401,28 +494,19 @@ std::string Help() {
   return text;
 }
 
-int Main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  if (arguments.empty()) {
-    std::fputs(Help().c_str(), stderr);
-    return kExitBadUsage;
-  }
-  const std::string& name = arguments[0];
-  if (name == "--help" || name == "-h" || name == "help") {
-    std::fputs(Help().c_str(), stdout);
-    return kExitOk;
-  }
-  if (name == "--version") {
-    std::puts("daxtrace " DAXCACHE_VERSION);
-    return kExitOk;
-  }
-  if (name == "record") return RecordMain(argc - 1, argv + 1);
+int Main(const std::vector<std::string>& arguments) {
+  CommandLine line("daxtrace COMMAND [ARGUMENTS]", "Looks into traces of file accesses, converts and records them.", {},
+                   Epilogue());
+  const Parsed parsed = ParseFlags("", line, arguments, FlagPlace::kBeforeOperands);
+  if (parsed.done) return parsed.exit;
+  if (parsed.rest.empty()) return BadUsage("", "expected a command: info, head, convert or record");
+  const std::string& name = parsed.rest[0];
+  if (name == "help") return Show(line.Help());
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) {
-    if (name == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+    if (name == command.name) return command.run({parsed.rest.begin() + 1, parsed.rest.end()});
     names.push_back(command.name);
   }
-  names.push_back("record");
   return BadUsage("", absl::StrCat("unknown command ", Quoted(name), Suggest(name, names)));
 }
 
@@ -431,11 +515,5 @@ int Main(int argc, char** argv) {
 }  // namespace daxcache
 
 int main(int argc, char** argv) {
-  const int exit = daxcache::Main(argc, argv);
-  // A full disk shows only here.
-  if (std::fflush(stdout) != 0) {
-    std::perror("daxtrace: standard output");
-    return exit == 0 ? 1 : exit;
-  }
-  return exit;
+  return daxcache::Main({argv + std::min(argc, 1), argv + argc});
 }

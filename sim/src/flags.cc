@@ -67,6 +67,21 @@ std::function<absl::Status(std::string_view)> SetText(std::string* text) {
   };
 }
 
+std::function<absl::Status(std::string_view)> SetWord(std::vector<std::string_view> words,
+                                                      std::function<void(std::size_t)> set) {
+  return [words = std::move(words), set = std::move(set)](std::string_view text) -> absl::Status {
+    const auto at = std::find(words.begin(), words.end(), text);
+    if (at != words.end()) {
+      set(static_cast<std::size_t>(at - words.begin()));
+      return absl::OkStatus();
+    }
+    std::string expected;
+    for (const std::string_view word : words) absl::StrAppend(&expected, expected.empty() ? "" : ", ", AbslView(word));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one of ", expected, ", got \"", AbslView(text), "\"", Suggest(text, words)));
+  };
+}
+
 CommandLine::CommandLine(std::string program, std::string summary, std::vector<Flag> flags, std::string epilogue)
     : program_(std::move(program)),
       summary_(std::move(summary)),
@@ -83,7 +98,8 @@ Flag* CommandLine::Find(std::string_view name) {
   return nullptr;
 }
 
-absl::StatusOr<std::vector<std::string>> CommandLine::Parse(const std::vector<std::string>& arguments) {
+absl::StatusOr<std::vector<std::string>> CommandLine::Parse(const std::vector<std::string>& arguments,
+                                                            FlagPlace place) {
   std::vector<std::string> rest;
   std::set<std::string> given;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -93,15 +109,28 @@ absl::StatusOr<std::vector<std::string>> CommandLine::Parse(const std::vector<st
       break;
     }
     if (argument.size() < 2 || argument.front() != '-') {
+      if (place == FlagPlace::kBeforeOperands) {
+        rest.assign(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+        break;
+      }
       rest.emplace_back(argument);
       continue;
     }
     const bool is_long = argument.substr(0, 2) == "--";
     std::string_view name = argument.substr(is_long ? 2 : 1);
     const std::size_t equals = name.find('=');
-    const bool has_value = equals != std::string_view::npos;
+    bool has_value = equals != std::string_view::npos;
     std::string_view value = has_value ? name.substr(equals + 1) : std::string_view();
+    const std::string_view whole = name;
     name = name.substr(0, equals);
+    if (!is_long && name.size() > 1 && Find(name) == nullptr) {
+      const Flag* const attached = Find(name.substr(0, 1));
+      if (attached != nullptr && !attached->value.empty()) {
+        has_value = true;
+        value = whole.substr(1);
+        name = name.substr(0, 1);
+      }
+    }
     Flag* const flag = is_long != (name.size() == 1) ? Find(name) : nullptr;
     if (flag == nullptr) {
       std::vector<std::string_view> names;

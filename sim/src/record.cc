@@ -1,6 +1,5 @@
 // Running a command under strace, and what the reader of its log cannot know by itself: sizes and links of files as
-// they are after the run, the descriptors the command began with, page faults and CPU times. Also the `record`
-// subcommand.
+// they are after the run, the descriptors the command began with, page faults and CPU times.
 #include "daxcache/sim/record.h"
 
 #include <dirent.h>
@@ -19,7 +18,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -30,8 +28,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "daxcache/traces/builtin.h"
 #include "daxcache/traces/strace.h"
 #include "daxcache/units.h"
 #include "record_events.h"
@@ -354,179 +350,6 @@ absl::StatusOr<Recording> Record(const RecordOptions& options) {
   if (!trace.ok()) return trace.status();
   recording.trace = *std::move(trace);
   return recording;
-}
-
-namespace {
-
-constexpr std::string_view kHelp = R"(daxtrace record: run a command and write a trace of what its processes do to files
-
-  daxtrace record -o build.dxt -- make -j2
-
-usage: daxtrace record -o FILE [options] [--] COMMAND [ARGUMENT…]
-
-  -o, --output FILE      the trace; its format follows from the extension
-                         (%s)
-      --faults WHEN      auto  record page faults in file mappings if the kernel permits (default)
-                         on    fail if it does not
-                         off   do not; a mapping then counts as one touch of all it covers, once a task
-      --keep-log FILE    leave strace's log there (`daxtrace convert FILE out.dxt` reads it, without the page faults)
-      --report           say what left no record, and how often
-  -q, --quiet            say nothing but errors
-  -h, --help             this text
-
-The command keeps standard input, output and error. Recording ends when it and all that it left in the background have
-ended. Needs strace (Debian: apt install strace) and, for page faults and CPU times, perf_event_open: root, or
-kernel.perf_event_paranoid at most 2. CPU times of tasks are sampled every millisecond; without those events they are 0.
-
-Exit: 0 if the trace was written (the command's own status is printed), 1 if not, 2 for a bad command line.
-)";
-
-struct CommandLine {
-  RecordOptions record;
-  std::string output;
-  bool report = false;
-  bool quiet = false;
-  bool help = false;
-};
-
-absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
-  CommandLine line;
-  int i = 1;
-  for (; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--") {
-      ++i;
-      break;
-    }
-    if (!word.starts_with('-') || word == "-") break;
-    std::string_view name = word;
-    std::optional<std::string> value;
-    if (word.starts_with("--")) {
-      if (const auto equals = word.find('='); equals != std::string_view::npos) {
-        name = word.substr(0, equals);
-        value = std::string(word.substr(equals + 1));
-      }
-    } else if (word.size() > 2 && word.starts_with("-o")) {
-      name = "-o";
-      value = std::string(word.substr(2));
-    }
-    const bool takes_value = name == "-o" || name == "--output" || name == "--faults" || name == "--keep-log";
-    if (takes_value && !value) {
-      if (++i == argc) return absl::InvalidArgumentError(absl::StrCat("expected a value for ", AbslView(name)));
-      value = argv[i];
-    }
-    if (!takes_value && value) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expected no value for ", AbslView(name), ", got \"", *value, "\""));
-    }
-    if (name == "-o" || name == "--output") {
-      line.output = *value;
-    } else if (name == "--keep-log") {
-      line.record.keep_log = *value;
-    } else if (name == "--faults") {
-      if (*value == "auto")
-        line.record.faults = RecordOptions::Faults::kAuto;
-      else if (*value == "on")
-        line.record.faults = RecordOptions::Faults::kOn;
-      else if (*value == "off")
-        line.record.faults = RecordOptions::Faults::kOff;
-      else
-        return absl::InvalidArgumentError(absl::StrCat("expected auto, on or off for --faults, got \"", *value, "\""));
-    } else if (name == "--report") {
-      line.report = true;
-    } else if (name == "-q" || name == "--quiet") {
-      line.quiet = true;
-    } else if (name == "-h" || name == "--help") {
-      line.help = true;
-      return line;
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "expected one of --output, --faults, --keep-log, --report, --quiet, --help, got ", AbslView(word)));
-    }
-  }
-  for (; i < argc; ++i) line.record.command.emplace_back(argv[i]);
-  if (line.output.empty()) return absl::InvalidArgumentError("expected -o FILE: where the trace goes");
-  if (line.record.command.empty()) return absl::InvalidArgumentError("expected a command to record");
-  return line;
-}
-
-// A run may take hours: what can be known to fail at its end is said before it.
-absl::Status CheckOutput(const std::string& path) {
-  if (absl::Status status = CheckWritable(path); !status.ok()) return status;
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  if (access(folder.c_str(), W_OK | X_OK) != 0) return ErrnoStatus(folder);
-  return absl::OkStatus();
-}
-
-std::string DescribeStatus(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return absl::StrCat("was killed by signal ", WTERMSIG(wait_status));
-  return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
-}
-
-}  // namespace
-
-int RecordMain(int argc, char** argv) {
-  const auto say = [](const absl::Status& status) {
-    std::fprintf(stderr, "daxtrace record: %s\n", std::string(status.message()).c_str());
-  };
-  const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
-  if (!line.ok()) {
-    say(line.status());
-    std::fputs("`daxtrace record --help` explains.\n", stderr);
-    return 2;
-  }
-  if (line->help) {
-    std::string help(kHelp);
-    help.replace(help.find("%s"), 2, WritableExtensions());
-    std::fputs(help.c_str(), stdout);
-    return 0;
-  }
-  if (const absl::Status status = CheckOutput(line->output); !status.ok()) {
-    say(status);
-    return absl::IsInvalidArgument(status) ? 2 : 1;
-  }
-  const absl::StatusOr<Recording> recording = Record(line->record);
-  if (!recording.ok()) {
-    say(recording.status());
-    return 1;
-  }
-  const Trace& trace = recording->trace;
-  if (const absl::Status status = WriteTrace(trace, line->output); !status.ok()) {
-    say(status);
-    // The run may have been long, and .trace cannot name every file; a .dxt can.
-    const std::string instead = line->output + ".dxt";
-    if (!line->output.ends_with(".dxt") && WriteTrace(trace, instead).ok()) {
-      std::fprintf(stderr, "daxtrace record: wrote %s instead\n", instead.c_str());
-    }
-    return 1;
-  }
-  if (line->quiet) return 0;
-  std::fprintf(stderr, "daxtrace record: %s %s\n", line->record.command[0].c_str(),
-               DescribeStatus(recording->wait_status).c_str());
-  std::fprintf(stderr, "daxtrace record: wrote %s: %llu records, %zu files, %zu tasks\n", line->output.c_str(),
-               static_cast<unsigned long long>(trace.size()), trace.files().size(), trace.tasks().size());
-  if (recording->no_faults_because.empty()) {
-    std::fprintf(stderr, "daxtrace record: mappings: page faults; CPU times: sampled%s\n",
-                 recording->system_time ? "" : ", in user mode only");
-  } else {
-    std::fprintf(stderr, "daxtrace record: mappings: one touch of all each covers, CPU times: none (page faults: %s)\n",
-                 recording->no_faults_because.c_str());
-  }
-  if (recording->lost_events > 0) {
-    std::fprintf(stderr, "daxtrace record: the kernel dropped %llu events (page faults, mappings)\n",
-                 static_cast<unsigned long long>(recording->lost_events));
-  }
-  if (recording->unresolved > 0) {
-    std::fprintf(stderr, "daxtrace record: %llu page faults of processes whose mappings were not known\n",
-                 static_cast<unsigned long long>(recording->unresolved));
-  }
-  if (line->report) {
-    for (const ReadReport::Skipped& skipped : trace.report().skipped) {
-      std::fprintf(stderr, "%12llu  %s\n", static_cast<unsigned long long>(skipped.count), skipped.reason.c_str());
-    }
-  }
-  return 0;
 }
 
 }  // namespace v0

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daxcache/sim/text.h"
+#include "daxcache/traces/text_trace.h"
 #include "daxcache/version.h"
 #include "nlohmann/json.hpp"
 
@@ -38,24 +39,6 @@ std::string MechanicsText(const ReclaimOptions& mechanics) {
   return text;
 }
 
-std::string_view MappedText(MappedTouches mapped) {
-  switch (mapped) {
-    case MappedTouches::kNone: return "calls only";
-    case MappedTouches::kRanges: return "a mapping counts as one touch a range";
-    case MappedTouches::kPages: return "page faults recorded";
-  }
-  return "";
-}
-
-std::string_view MappedKey(MappedTouches mapped) {
-  switch (mapped) {
-    case MappedTouches::kNone: return "none";
-    case MappedTouches::kRanges: return "ranges";
-    case MappedTouches::kPages: return "pages";
-  }
-  return "";
-}
-
 std::int64_t Span(const Trace& trace) {
   if (trace.size() == 0) return 0;
   return static_cast<std::int64_t>(trace.columns().time_ns[trace.size() - 1] - trace.columns().time_ns[0]);
@@ -82,21 +65,6 @@ std::string Bar(std::uint64_t value, std::uint64_t most, std::size_t width) {
   const std::size_t length = most == 0 ? 0 : static_cast<std::size_t>((value * width + most - 1) / most);
   for (std::size_t i = 0; i < length; ++i) bar += "█";
   return bar;
-}
-
-// A path that may hold anything, on one line.
-std::string Printable(std::string_view path) {
-  std::string out;
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      constexpr char kHex[] = "0123456789abcdef";
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 std::string Detail(const Study& study, const RunResult& run) {
@@ -268,7 +236,7 @@ Json TraceJson(const Trace& trace) {
   json["files"] = trace.files().size();
   json["tasks"] = trace.tasks().size();
   json["span_ns"] = Span(trace);
-  json["mapped_touches"] = std::string(MappedKey(trace.mapped_touches()));
+  json["mapped_touches"] = std::string(MappedName(trace.mapped_touches()));
   json["skipped"] = Json::array();
   for (const ReadReport::Skipped& skipped : trace.report().skipped) {
     json["skipped"].push_back({{"reason", skipped.reason}, {"count", skipped.count}});

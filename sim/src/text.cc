@@ -2,8 +2,12 @@
 #include "daxcache/sim/text.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace daxcache {
 inline namespace v0 {
@@ -52,6 +56,36 @@ std::string HumanTime(std::int64_t nanoseconds) {
   if (seconds >= 1) return Formatted("%.1f s", seconds);
   if (seconds >= 1e-3) return Formatted("%.1f ms", seconds * 1e3);
   return Formatted("%.1f µs", seconds * 1e6);
+}
+
+std::string_view MappedText(MappedTouches mapped) {
+  switch (mapped) {
+    case MappedTouches::kNone: return "calls only";
+    case MappedTouches::kRanges: return "a mapping counts as one touch a range";
+    case MappedTouches::kPages: return "page faults recorded";
+  }
+  return "";
+}
+
+std::string Printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      constexpr char kHex[] = "0123456789abcdef";
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+absl::Status WriteOut(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat("standard output: ", std::strerror(errno)));
 }
 
 TextTable::TextTable(std::vector<std::string> header, std::vector<bool> left) : left_(std::move(left)) {

@@ -29,14 +29,18 @@ expect() {
 
 expect 2 'expected -o FILE' "$daxtrace" record -- true
 expect 2 'expected a command' "$daxtrace" record -o t.dxt
-expect 2 'expected one of .*got --frobnicate' "$daxtrace" record --frobnicate -o t.dxt -- true
-expect 2 'expected auto, on or off' "$daxtrace" record --faults=maybe -o t.dxt -- true
-expect 2 'expected a value for -o' "$daxtrace" record -o
+expect 2 'unknown flag --frobnicate' "$daxtrace" record --frobnicate -o t.dxt -- true
+expect 2 'unknown flag --outptu (did you mean "output"?)' "$daxtrace" record --outptu t.dxt -- true
+expect 2 'unknown flag -output (did you mean "output"?)' "$daxtrace" record -output t.dxt -- true
+expect 2 'expected one of auto, on, off, got "maybe"' "$daxtrace" record --faults=maybe -o t.dxt -- true
+expect 2 'o: expected FILE, got nothing' "$daxtrace" record -o
+expect 2 'given twice' "$daxtrace" record -o t.dxt -o u.dxt -- true
 expect 2 'expected a file name that ends in one of .*\.dxt' "$daxtrace" record -o t.png -- true
 expect 1 'no/such/folder' "$daxtrace" record -o no/such/folder/t.dxt -- true
 expect 1 'expected nosuchcommand to run' "$daxtrace" record -o t.dxt -- nosuchcommand
 [ ! -e t.dxt ] || fail "a trace of nothing"
 "$daxtrace" record --help >help || fail "--help: exit $?"
+[ "$("$daxtrace" record --version)" = "$("$daxtrace" --version)" ] || fail "--version"
 grep -q 'daxtrace record -o build.dxt -- make' help || fail "--help has no example"
 
 # The command's own words and status.
@@ -48,6 +52,9 @@ grep -q 'exited with status 7' err || fail "the command's status is not said: $(
 expect 0 'was killed by signal 15' "$daxtrace" record -o t.dxt -- sh -c 'kill $$'
 "$daxtrace" record -q -o t.dxt -- true 2>err || fail "-q: exit $?"
 [ ! -s err ] || fail "-q says: $(cat err)"
+# Flags end at the command, with or without "--"; a letter's value may be attached.
+[ "$("$daxtrace" record -q -ot.dxt echo -o --version -- x)" = '-o --version -- x' ] || fail "the command's flags"
+[ "$("$daxtrace" record -q -o t.dxt -- printf '%s ' -- -q)" = '-- -q ' ] || fail "the command's --"
 expect 0 'calls that failed' "$daxtrace" record --report -o t.dxt -- sh -c 'cat nosuchfile; true'
 
 # What was recorded can be read, from the trace and from the log.

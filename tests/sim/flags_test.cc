@@ -44,11 +44,39 @@ TEST(Flags, AllSpellings) {
   Line letters;
   ASSERT_TRUE(letters.line.Parse({"-n", "-"}).ok());
   EXPECT_EQ(letters.name, "-");
+  for (const char* attached : {"-na=b", "-n=a=b"}) {
+    Line attaches;
+    ASSERT_TRUE(attaches.line.Parse({attached}).ok()) << attached;
+    EXPECT_EQ(attaches.name, "a=b");
+  }
+}
+
+TEST(Flags, EndAtTheFirstOperandIfAsked) {
+  for (const auto& arguments : {std::vector<std::string>{"-n", "a", "run", "-n", "--", "--nmae"},
+                                std::vector<std::string>{"-n", "a", "--", "run", "-n", "--", "--nmae"}}) {
+    Line line;
+    const auto rest = line.line.Parse(arguments, FlagPlace::kBeforeOperands);
+    ASSERT_TRUE(rest.ok()) << rest.status();
+    EXPECT_THAT(*rest, ElementsAre("run", "-n", "--", "--nmae"));
+    EXPECT_EQ(line.name, "a");
+  }
+}
+
+TEST(Flags, OneOfAFewWords) {
+  std::size_t chosen = 9;
+  const auto set = SetWord({"table", "csv", "json"}, [&chosen](std::size_t at) { chosen = at; });
+  EXPECT_TRUE(set("csv").ok());
+  EXPECT_EQ(chosen, 1u);
+  EXPECT_EQ(set("jsno").message(), "expected one of table, csv, json, got \"jsno\" (did you mean \"json\"?)");
+  EXPECT_FALSE(set("").ok());
+  EXPECT_EQ(chosen, 1u);
 }
 
 TEST(Flags, Refusals) {
   EXPECT_EQ(Line().Error({"--nmae", "x"}), "unknown flag --nmae (did you mean \"name\"?)");
   EXPECT_EQ(Line().Error({"-name", "x"}), "unknown flag -name (did you mean \"name\"?)");
+  EXPECT_EQ(Line().Error({"-hx"}), "unknown flag -hx");
+  EXPECT_EQ(Line().Error({"-na", "-n", "b"}), "-n: given twice");
   EXPECT_EQ(Line().Error({"-x"}), "unknown flag -x");
   EXPECT_EQ(Line().Error({"--n", "x"}), "unknown flag --n");
   EXPECT_EQ(Line().Error({"--name"}), "--name: expected NAME, got nothing");
@@ -103,6 +131,10 @@ TEST(Text, Numbers) {
   EXPECT_EQ(Percent(1), "100.0 %");
   EXPECT_EQ(HumanTime(261'000'000'000), "261 s");
   EXPECT_EQ(HumanTime(1500), "1.5 µs");
+}
+
+TEST(Text, PrintableIsOneLine) {
+  EXPECT_EQ(Printable("a\nb\x7f\x1b é\\"), "a\\x0ab\\x7f\\x1b é\\");
 }
 
 TEST(Text, ColumnsAlignByWhatIsSeen) {

@@ -292,6 +292,10 @@ absl::StatusOr<Trace> ReadTextTrace(Input& input) {
   return Reader(input).Read();
 }
 
+std::string_view MappedName(MappedTouches mapped) {
+  return kMappedNames[static_cast<std::size_t>(mapped)];
+}
+
 void AppendTextFile(FileId id, const FileInfo& file, std::string& text) {
   text += "file ";
   AppendNumber(ToIndex(id), text);
@@ -340,7 +344,7 @@ absl::Status WriteTextTrace(const Trace& trace, Output& output) {
   std::string text(kHeader);
   text += '\n';
   text += kMappedComment;
-  text += kMappedNames[static_cast<std::size_t>(trace.mapped_touches())];
+  text += MappedName(trace.mapped_touches());
   text += '\n';
   const auto flush = [&](std::size_t at_least) {
     if (text.size() < at_least) return absl::OkStatus();

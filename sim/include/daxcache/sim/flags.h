@@ -10,6 +10,7 @@
 // Abseil's own flags are not used because they exit with status 1 on a bad flag and print help of their own shape.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -35,15 +36,24 @@ std::function<absl::Status(std::string_view)> SetTrue(bool* flag);
 // A whole number from `least` to `most`.
 std::function<absl::Status(std::string_view)> SetNumber(std::uint64_t* number, std::uint64_t least, std::uint64_t most);
 std::function<absl::Status(std::string_view)> SetText(std::string* text);
+// One of a few words; `set` gets which of them it is. Another word is refused with the nearest of them.
+std::function<absl::Status(std::string_view)> SetWord(std::vector<std::string_view> words,
+                                                      std::function<void(std::size_t)> set);
+
+// Where flags may stand: anywhere, or only before the first word that is none, as in `record -o FILE COMMAND -x`, where
+// -x is the command's own.
+enum class FlagPlace { kAnywhere, kBeforeOperands };
 
 class CommandLine {
  public:
   // `epilogue`: examples, and what else a reader of --help needs.
   CommandLine(std::string program, std::string summary, std::vector<Flag> flags, std::string epilogue);
 
-  // "--flag value", "--flag=value", "-f value"; "--" ends the flags. InvalidArgument says which flag, what was expected
-  // and what came.
-  [[nodiscard]] absl::StatusOr<std::vector<std::string>> Parse(const std::vector<std::string>& arguments);
+  // "--flag value", "--flag=value", "-f value", "-fvalue"; "--" ends the flags. A name of several letters needs both
+  // dashes: "-flag" is refused, not taken for "-f lag". InvalidArgument says which flag, what was expected and what
+  // came.
+  [[nodiscard]] absl::StatusOr<std::vector<std::string>> Parse(const std::vector<std::string>& arguments,
+                                                               FlagPlace place = FlagPlace::kAnywhere);
   bool help_wanted() const { return help_; }
   bool version_wanted() const { return version_; }
   std::string Help() const;

@@ -42,9 +42,5 @@ struct Recording {
 // FailedPrecondition if strace is not there or may not trace, NotFound if the command cannot be started.
 [[nodiscard]] absl::StatusOr<Recording> Record(const RecordOptions& options);
 
-// `daxtrace record`: argv[0] is the subcommand's name. Prints; returns the exit code: 0 if the trace was written
-// (whatever the command's own status, which it prints), 1 if not, 2 for a bad command line.
-int RecordMain(int argc, char** argv);
-
 }  // namespace v0
 }  // namespace daxcache

@@ -1,4 +1,4 @@
-// Numbers and columns as people read them.
+// Numbers, names and columns as people read them, and standard output.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,21 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "daxcache/traces/trace.h"
+
 namespace daxcache {
 inline namespace v0 {
 
-std::string Grouped(std::uint64_t number);        // 708,458
-std::string Percent(double share);                // 1.64 %
-std::string HumanBytes(std::uint64_t bytes);      // 64.2 MiB
-std::string HumanTime(std::int64_t nanoseconds);  // 261 s
+std::string Grouped(std::uint64_t number);          // 708,458
+std::string Percent(double share);                  // 1.64 %
+std::string HumanBytes(std::uint64_t bytes);        // 64.2 MiB
+std::string HumanTime(std::int64_t nanoseconds);    // 261 s
+std::string Printable(std::string_view text);       // on one line, whatever it holds: control characters as \xNN
+std::string_view MappedText(MappedTouches mapped);  // page faults recorded
+
+// To standard output, at once: an error tells of a full disk while something can still be said.
+[[nodiscard]] absl::Status WriteOut(std::string_view text);
 
 // Columns aligned to their widest cell: those of `left` to the left, the others to the right.
 class TextTable {

@@ -16,6 +16,9 @@ inline namespace v0 {
 absl::StatusOr<Trace> ReadTextTrace(Input& input);
 absl::Status WriteTextTrace(const Trace& trace, Output& output);
 
+// As the format spells it: none, ranges, pages.
+std::string_view MappedName(MappedTouches mapped);
+
 // One line of it each, with its LF, appended to `text`: for tools that print a part of a trace.
 void AppendTextFile(FileId id, const FileInfo& file, std::string& text);
 void AppendTextTask(TaskId id, const TaskInfo& task, std::string& text);
