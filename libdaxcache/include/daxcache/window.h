@@ -158,13 +158,11 @@ class Window {
   // Hints that `key` will be looked up soon: what finding it will read, and, once that has been fetched, what a hit
   // will.
   void PrefetchEntry(const Key& key) const { index_.Prefetch(key); }
-  // False: it is not mapped at present.
-  bool PrefetchSlot(const Key& key) const {
+  // `otherwise` is fetched instead if it is not mapped at present; without a branch, which nobody could predict.
+  void PrefetchSlot(const Key& key, const void* otherwise) const {
     const SlotId slot = index_.Find(key);
-    if (slot == kNoSlot) return false;
-    __builtin_prefetch(&at(slot));
-    if constexpr (requires { policy_.Prefetch(slot); }) policy_.Prefetch(slot);
-    return true;
+    __builtin_prefetch(slot == kNoSlot ? otherwise : &at(slot));
+    if constexpr (requires { policy_.Prefetch(slot); }) policy_.Prefetch(slot == kNoSlot ? SlotId{0} : slot);
   }
 
   // An access seen after the fact (an accessed bit): the policy hears of a hit.

@@ -145,9 +145,8 @@ void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
   };
   for (std::uint64_t at = begin; at < end; ++at) {
     window_.PrefetchEntry(key_at(at + kEntryAhead));
-    if (const Key next = key_at(at + kSlotAhead); !window_.PrefetchSlot(next)) {
-      __builtin_prefetch(&stream.parts().range_files[static_cast<std::uint32_t>(next)]);
-    }
+    const Key next = key_at(at + kSlotAhead);
+    window_.PrefetchSlot(next, &stream.parts().range_files[static_cast<std::uint32_t>(next)]);
     const std::uint32_t word = words[at];
     RangeStream::Kind kind = RangeStream::KindOf(word);
     const std::uint32_t number = RangeStream::NumberOf(word);
