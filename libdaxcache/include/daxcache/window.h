@@ -264,7 +264,7 @@ class Window {
 
   // The set-up or upgrade in flight succeeded. True: the slot was doomed meanwhile and is now being reclaimed: remove
   // it and CommitReclaim.
-  [[nodiscard]] bool Commit(SlotId slot, const Touch& touch) {
+  [[nodiscard, gnu::always_inline]] bool Commit(SlotId slot, const Touch& touch) {
     Slot& s = at(slot);
     if (s.state == SlotState::kMapping) {
       policy_.OnMap(slot, index_.KeyOf(slot), touch);
@@ -298,7 +298,7 @@ class Window {
         return false;
       }
       // What doomed the range that did not come does not concern the one that stays; a smaller window does.
-      s.flags = static_cast<std::uint8_t>((held.writable ? kWritable : 0) | (held.dirty ? kDirty : 0));
+      s.flags = static_cast<std::uint16_t>((held.writable ? kWritable : 0) | (held.dirty ? kDirty : 0));
       InsertAlias(held.key, slot);
       s.state = SlotState::kMapped;
       ++mapped_;
@@ -448,10 +448,10 @@ class Window {
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffu;
-  static constexpr std::uint8_t kWritable = 1;
-  static constexpr std::uint8_t kDirty = 2;
-  static constexpr std::uint8_t kDoomed = 4;  // never found again; reclaimed as soon as nobody uses it
-  static constexpr std::uint8_t kTold = 8;    // the policy has been told that it is unmapped
+  static constexpr std::uint16_t kWritable = 1;
+  static constexpr std::uint16_t kDirty = 2;
+  static constexpr std::uint16_t kDoomed = 4;  // never found again; reclaimed as soon as nobody uses it
+  static constexpr std::uint16_t kTold = 8;    // the policy has been told that it is unmapped
 
   struct Slot {
     std::uint32_t pins = 0;
@@ -459,7 +459,7 @@ class Window {
     std::uint32_t previous = kNone;
     std::uint32_t next = kNone;
     SlotState state = SlotState::kRetired;
-    std::uint8_t flags = 0;
+    std::uint16_t flags = 0;  // not a byte: stores of bytes may alias anything, and cost the hot loop its registers
   };
   static_assert(sizeof(Slot) == 16);
 
@@ -549,7 +549,7 @@ class Window {
     h.next = ToIndex(slot);
   }
   // Makes a bound slot unfindable. Idempotent for doomed slots.
-  void Forget(SlotId slot) {
+  [[gnu::always_inline]] void Forget(SlotId slot) {
     Slot& s = at(slot);
     if (s.flags & kDoomed) return;
     const std::uint32_t next = s.next;

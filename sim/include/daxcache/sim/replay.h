@@ -103,6 +103,7 @@ class Replay {
 
   void FileEvent(RangeStream::Kind kind, FileId file);
   void FilesUpTo(std::uint64_t record);
+  [[gnu::always_inline]] inline void Word(std::uint64_t at, std::uint32_t word);
   [[gnu::always_inline]] inline void TouchOnce(std::uint64_t at, std::uint32_t number, Op op, bool again_at_once);
   [[gnu::noinline]] void MissOrUpgrade(const LookupResult& found, std::uint32_t number, const Touch& touch);
   void Drive(typename Guest<WindowType>::Call call);
@@ -137,53 +138,61 @@ template <Policy P, class Sink>
 void Replay<P, Sink>::Run(std::uint64_t begin, std::uint64_t end) {
   const RangeStream& stream = view_.stream;
   const std::span<const std::uint32_t> words = stream.words();
-  const std::uint8_t* const repeats = stream.repeats().data();
+  const std::uint32_t* const range_files = stream.parts().range_files.data();
   const std::uint32_t ranges = stream.ranges();
   const auto key_at = [&](std::uint64_t at) {
-    const std::uint32_t number = RangeStream::NumberOf(words[std::min<std::uint64_t>(at, words.size() - 1)]);
+    const std::uint32_t number = RangeStream::NumberOf(words[at]);
     return Key{number < ranges ? number : 0};  // the number of a file event is a file
   };
-  for (std::uint64_t at = begin; at < end; ++at) {
+  std::uint64_t at = begin;
+  const std::uint64_t fetching = words.size() > kEntryAhead ? std::min(end, words.size() - kEntryAhead) : 0;
+  for (; at < fetching; ++at) {
     window_.PrefetchEntry(key_at(at + kEntryAhead));
     const Key next = key_at(at + kSlotAhead);
-    window_.PrefetchSlot(next, &stream.parts().range_files[static_cast<std::uint32_t>(next)]);
-    const std::uint32_t word = words[at];
-    RangeStream::Kind kind = RangeStream::KindOf(word);
-    const std::uint32_t number = RangeStream::NumberOf(word);
-    if constexpr (SeesFiles<P>) FilesUpTo(stream.records()[at]);
-    if (kind >= RangeStream::kExtendingWrite) [[unlikely]] {
-      if (kind != RangeStream::kExtendingWrite) {
-        FileEvent(kind, FileId{number});
-        continue;
-      }
-      if (!options_.map_extending_writes) {
-        // Past the window, but it makes its file hotter.
-        if constexpr (SeesFiles<P>) {
-          const Touch touch = TouchAt(at, number, Op::kWrite);
-          (void)window_.policy().UsesWindow(touch.file);
-          window_.policy().OnNonDax(touch);
-        }
-        continue;
-      }
-      kind = RangeStream::kWrite;
-    }
-    const Op op = static_cast<Op>(kind);
-    if constexpr (SeesFiles<P>) {
-      const Touch touch = TouchAt(at, number, op);
-      if (!window_.policy().UsesWindow(touch.file)) {
-        window_.policy().OnNonDax(touch);
-        non_dax_touches_ += repeats[at];
-        continue;
-      }
-    }
-    TouchOnce(at, number, op, NeedsNextUse<P> && repeats[at] > 1);
-    if constexpr (P::kRepeats != Repeats::kNone || Sink::kWantsHits) {
-      const int again = P::kRepeats == Repeats::kOnce && !Sink::kWantsHits ? repeats[at] > 1 : repeats[at] - 1;
-      for (int i = 0; i < again; ++i) TouchOnce(at, number, op, false);
-    }
+    window_.PrefetchSlot(next, &range_files[static_cast<std::uint32_t>(next)]);
+    Word(at, words[at]);
   }
+  for (; at < end; ++at) Word(at, words[at]);
   if constexpr (SeesFiles<P>) {
     if (end == words.size() && view_.trace.size() > 0) FilesUpTo(view_.trace.size() - 1);
+  }
+}
+
+template <Policy P, class Sink>
+void Replay<P, Sink>::Word(std::uint64_t at, std::uint32_t word) {
+  RangeStream::Kind kind = RangeStream::KindOf(word);
+  const std::uint32_t number = RangeStream::NumberOf(word);
+  const std::uint8_t* const repeats = view_.stream.repeats().data();
+  if constexpr (SeesFiles<P>) FilesUpTo(view_.stream.records()[at]);
+  if (kind >= RangeStream::kExtendingWrite) [[unlikely]] {
+    if (kind != RangeStream::kExtendingWrite) {
+      FileEvent(kind, FileId{number});
+      return;
+    }
+    if (!options_.map_extending_writes) {
+      // Past the window, but it makes its file hotter.
+      if constexpr (SeesFiles<P>) {
+        const Touch touch = TouchAt(at, number, Op::kWrite);
+        (void)window_.policy().UsesWindow(touch.file);
+        window_.policy().OnNonDax(touch);
+      }
+      return;
+    }
+    kind = RangeStream::kWrite;
+  }
+  const Op op = static_cast<Op>(kind);
+  if constexpr (SeesFiles<P>) {
+    const Touch touch = TouchAt(at, number, op);
+    if (!window_.policy().UsesWindow(touch.file)) {
+      window_.policy().OnNonDax(touch);
+      non_dax_touches_ += repeats[at];
+      return;
+    }
+  }
+  TouchOnce(at, number, op, NeedsNextUse<P> && repeats[at] > 1);
+  if constexpr (P::kRepeats != Repeats::kNone || Sink::kWantsHits) {
+    const int again = P::kRepeats == Repeats::kOnce && !Sink::kWantsHits ? repeats[at] > 1 : repeats[at] - 1;
+    for (int i = 0; i < again; ++i) TouchOnce(at, number, op, false);
   }
 }
 
