@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -344,6 +345,12 @@ int Run(const std::vector<std::string>& arguments) {
           absl::NotFoundError(absl::StrCat(name, ": no such trace, nor ", name, ".zst, here or in traces/data")),
           kExitData);
     }
+    std::error_code ignored;
+    if (!settings.output.empty() && std::filesystem::equivalent(settings.output, *path, ignored)) {
+      return Fail(
+          absl::InvalidArgumentError(absl::StrCat("--output: expected another file than the trace, got ", *path)),
+          kExitUsage);
+    }
     absl::StatusOr<Trace> trace = [&] {
       Progress progress("reading " + *path);
       return ReadTrace(*path, {.progress = [&](std::uint64_t done, std::uint64_t total) {
@@ -371,5 +378,9 @@ int Run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return Run(std::vector<std::string>(argv + 1, argv + argc));
+  try {
+    return Run(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::bad_alloc&) {
+    return Fail(absl::ResourceExhaustedError("not enough memory for this trace"), kExitData);
+  }
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -515,5 +516,10 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace daxcache
 
 int main(int argc, char** argv) {
-  return daxcache::Main({argv + std::min(argc, 1), argv + argc});
+  try {
+    return daxcache::Main({argv + std::min(argc, 1), argv + argc});
+  } catch (const std::bad_alloc&) {
+    std::fputs("daxtrace: not enough memory for this trace\n", stderr);
+    return 1;
+  }
 }

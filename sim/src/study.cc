@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <span>
 #include <thread>
 #include <utility>
@@ -225,7 +226,13 @@ absl::StatusOr<std::vector<RunResult>> Sweep(Study& study, const std::vector<Run
     }
   };
   const auto work = [&] {
-    for (std::size_t at = next++; at < specs.size(); at = next++) results[at] = RunReplay(study, specs[at], sampled);
+    for (std::size_t at = next++; at < specs.size(); at = next++) {
+      try {
+        results[at] = RunReplay(study, specs[at], sampled);
+      } catch (const std::bad_alloc&) {
+        results[at] = absl::ResourceExhaustedError("not enough memory for this window and trace");
+      }
+    }
   };
   std::vector<std::thread> threads;
   const auto wanted = static_cast<std::size_t>(std::max(options.threads, 1));

@@ -15,7 +15,7 @@ inline namespace v0 {
 namespace {
 
 constexpr std::uint64_t kPageShift = 12;
-constexpr std::uint64_t kMaxBitmapBytes = std::uint64_t{16} << 30;
+constexpr std::uint64_t kMaxBitmapBytes = std::uint64_t{4} << 30;
 
 // Sets bits [from, to] of a bitmap.
 void SetBits(std::uint64_t* bits, std::uint64_t from, std::uint64_t to) {
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<std::uint32_t>> TouchedPages(const Trace& trace, cons
   const std::uint64_t pages = stream.range_size().bytes() >> kPageShift;
   const std::uint64_t words_a_range = (pages + 63) / 64;
   if (stream.ranges() * words_a_range * 8 > kMaxBitmapBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("expected at most 16 GiB of bitmaps of touched pages, got ",
+    return absl::ResourceExhaustedError(absl::StrCat("expected at most 4 GiB of bitmaps of touched pages, got ",
                                                      stream.ranges(), " ranges of ",
                                                      ByteSize(stream.range_size().bytes()).ToString()));
   }

@@ -74,6 +74,10 @@ refused 1 "$scratch/picture" --trace "$scratch/picture"
 : >"$scratch/empty"
 refused 1 "$scratch/empty" --trace "$scratch/empty"
 refused 1 "traces/data" --trace traces/data
+printf 'daxtrace 1\nfile 0 4096 /a\ntask 0 - 0 10 0 0 t\n0 0 R 0 0 1000000000000000\n' >"$scratch/huge.trace"
+refused 1 "at most" --trace "$scratch/huge.trace"
+refused 2 "--output: expected another file than the trace" --trace "$scratch/other.trace" \
+  --output "$scratch/other.trace.zst"
 
 "$bin/daxsim" --help | grep -q -- '--map-extending-writes' || fail "--help"
 "$bin/daxsim" --version | grep -q '^daxsim [0-9]' || fail "--version"

@@ -22,6 +22,11 @@ namespace daxcache {
 inline namespace v0 {
 namespace {
 
+// A few records that claim to touch petabytes must not take memory for them: a stream may have this many words in any
+// case, and so many more for each record.
+constexpr std::uint64_t kFreeWords = std::uint64_t{1} << 24;
+constexpr std::uint64_t kWordsPerRecord = 512;
+
 constexpr std::uint64_t kMaxTouches = std::uint64_t{1} << 40;
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
@@ -305,7 +310,11 @@ absl::StatusOr<std::shared_ptr<const RangeStream>> RangeStream::Build(const Trac
   parts.range_size = options.range_size;
   parts.folded = options.fold;
   RangeIndex index(trace.files().size());
-  Counter counter{.index = index, .fold = options.fold, .max_words = options.max_words, .parts = parts, .status = {}};
+  Counter counter{.index = index,
+                  .fold = options.fold,
+                  .max_words = std::min(options.max_words, kFreeWords + kWordsPerRecord * trace.size()),
+                  .parts = parts,
+                  .status = {}};
   Walk(trace, options.range_size, counter);
   if (!counter.status.ok()) return counter.status;
 

@@ -14,7 +14,7 @@ namespace daxcache {
 inline namespace v0 {
 
 // Pages of 4 KiB touched, by range number of `stream`. Writes that extend their file count only if
-// `map_extending_writes`. One pass over the trace; 1 bit a page of the ranges named in it, at most 16 GiB
+// `map_extending_writes`. One pass over the trace; 1 bit a page of the ranges named in it, at most 4 GiB
 // (ResourceExhausted). DataLoss if the records touch ranges that the stream does not have (a stored stream that belongs
 // to other records).
 [[nodiscard]] absl::StatusOr<std::vector<std::uint32_t>> TouchedPages(const Trace& trace, const RangeStream& stream,

@@ -48,7 +48,8 @@ class RangeStream {
   struct Options {
     RangeSize range_size = {};
     bool fold = true;  // false: one word a touch, for policies to which each repeated hit counts
-    // A word takes 9 bytes of memory; one record of a hostile trace could ask for 2^42 of them.
+    // A word takes 9 bytes of memory; one record of a hostile trace could ask for 2^42 of them. Whatever is set here,
+    // no more than 2^24 and 512 a record.
     std::uint64_t max_words = std::uint64_t{1} << 30;
   };
 
