@@ -117,6 +117,20 @@ TEST(StraceTest, JoinsUnfinishedAndResumed) {
   EXPECT_EQ(Skipped(trace, "calls without a result"), 1u);
 }
 
+// A close frees its number as it begins: another thread may get it before the close is seen to end.
+TEST(StraceTest, ANumberIsFreeWhenItsCloseBegins) {
+  const Trace trace = Read(
+      "1 1700000000.000001 openat(AT_FDCWD</tmp>, \"/tmp/a\", O_RDONLY) = 3</tmp/a>\n"
+      "1 1700000000.000002 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD}, 88) = 2\n"
+      "1 1700000000.000200 close(3</tmp/a> <unfinished ...>\n"
+      "2 1700000000.000300 openat(AT_FDCWD</tmp>, \"/tmp/b\", O_RDONLY) = 3</tmp/b>\n"
+      "1 1700000000.000400 <... close resumed>) = 0\n"
+      "2 1700000000.000500 read(3</tmp/b>, \"\"..., 10) = 10\n"
+      "2 1700000000.020700 close(3</tmp/b>) = 0\n");
+  EXPECT_THAT(Records(trace), ElementsAre(StartsWith("O /tmp/a"), "C /tmp/a 0 0", StartsWith("O /tmp/b"),
+                                          "R /tmp/b 0 10", "C /tmp/b 0 0"));
+}
+
 TEST(StraceTest, AClockOfTooManyHoursIsNone) {
   for (const char* clock : {"8888888888888888888:88:88", "9223372036854775807:00:00", "153722867280912931:00:00"}) {
     const std::string line = std::string("1 ") + clock + ".000001 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a>\n";

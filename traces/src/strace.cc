@@ -219,7 +219,8 @@ struct Task {
   TaskId id = kNoTask;
   std::shared_ptr<Descriptors> descriptors;
   std::shared_ptr<Directories> directories;
-  std::string pending;  // the beginning of an unfinished call
+  std::string pending;        // the beginning of an unfinished call
+  bool pending_done = false;  // … which has been accounted for
   std::int64_t pending_ns = 0;
   bool cloning = false;        // the unfinished call makes a process …
   bool has_new_child = false;  // … which was seen already
@@ -1414,6 +1415,10 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
     }
     std::string whole = std::move(task.pending);
     task.pending.clear();
+    if (std::exchange(task.pending_done, false)) {
+      accounted_ = true;
+      return absl::OkStatus();
+    }
     whole += text.substr(mark + 9);
     if (whole.ends_with(kUnfinished)) {  // resumed only to be interrupted again
       whole.resize(whole.size() - kUnfinished.size());
@@ -1430,7 +1435,7 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
   if (!task.pending.empty()) {
     task.pending.clear();
     StopCloning(task);
-    Skip("calls without a result");
+    if (!std::exchange(task.pending_done, false)) Skip("calls without a result");
   }
   if (text.ends_with(kUnfinished)) {
     text.remove_suffix(kUnfinished.size());
@@ -1442,6 +1447,12 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
     task.has_new_child = false;
     if (task.cloning) cloning_.push_back(pid);
     if (task.pending.empty()) Skip("calls cut short");
+    task.pending_done = CallName(text) == "close";
+    if (task.pending_done) {
+      // The kernel frees the number as the call begins, whatever it returns; another thread may get it before it ends.
+      began_ns_ = now_;
+      return CompleteCall(task, std::string(text) + ") = 0");
+    }
     return absl::OkStatus();
   }
   began_ns_ = now_;
