@@ -3,5 +3,9 @@
 set -euo pipefail
 cd "$1"
 command -v clang-format >/dev/null || exit 77
-find libdaxcache policies traces sim bench python tests -type f \( -name '*.h' -o -name '*.cc' \) \
-  -not -path '*/corpus/*' 2>/dev/null | xargs clang-format --dry-run --Werror
+rooms=()
+for room in libdaxcache policies traces sim bench python tests; do
+  if [[ -d $room ]]; then rooms+=("$room"); fi
+done
+find "${rooms[@]}" -type f \( -name '*.h' -o -name '*.cc' \) -not -path '*/corpus/*' |
+  xargs clang-format --dry-run --Werror
