@@ -1,0 +1,58 @@
+// What things cost: the physical parameters of the timed model, each a named number of nanoseconds. A profile is a file
+// of them (sim/profiles/*.json). docs/model.md gives the equations in which they stand. None depends on the pattern,
+// the number of jobs, or the size of the window or of a file: only on the engine of an access and its direction.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace daxcache {
+inline namespace v0 {
+
+struct CostModel {
+  // The daemon, and the way to it and back.
+  double service_ns = 0;    // handles FUSE_SETUPMAPPING, or FUSE_REMOVEMAPPING of a range
+  double read_only_ns = 0;  // what a read-only set-up takes longer
+  double mmap_ns = 0;       // the part of either that holds the VMM's mmap lock, for which first touches wait
+  double wake_ns = 0;  // from a wake-up until who was woken runs: an idle daemon that is notified, the requester when
+                       // the answer has come, a guest task that another one wakes
+  // The guest and the host's memory.
+  double zap_ns = 0;    // takes a range out of the page tables of a process, and flushes its TLBs; twice a reclaim
+  double touch_ns = 0;  // a page is touched first after it was mapped: EPT violation and host fault
+  // An access of 4 KiB that is mapped, with what the program itself does for it.
+  double read_ns = 0;         // read(2)
+  double write_ns = 0;        // write(2)
+  double aio_ns = 0;          // what libaio adds to either
+  double load_ns = 0;         // through mmap(2)
+  double store_ns = 0;        // through mmap(2)
+  double far_store_ns = 0;    // what a store adds that does not follow the one before
+  double share_read_ns = 0;   // what every other task that runs adds to a read or load: memory, caches
+  double share_write_ns = 0;  // … to a write or store
+
+  struct Field {
+    std::string_view name;
+    double CostModel::*value;
+    std::string_view help;
+  };
+  static constexpr auto Fields() {
+    return std::array{
+        Field{"service_ns", &CostModel::service_ns, "the daemon handles a set-up, or the removal of a range"},
+        Field{"read_only_ns", &CostModel::read_only_ns, "more for a read-only FUSE_SETUPMAPPING"},
+        Field{"mmap_ns", &CostModel::mmap_ns, "part of either under the VMM's mmap lock"},
+        Field{"wake_ns", &CostModel::wake_ns, "from a wake-up until who was woken runs"},
+        Field{"zap_ns", &CostModel::zap_ns, "takes a range out of a process's page table"},
+        Field{"touch_ns", &CostModel::touch_ns, "first touch of a page that was mapped anew"},
+        Field{"read_ns", &CostModel::read_ns, "read(2) of 4 KiB that is mapped"},
+        Field{"write_ns", &CostModel::write_ns, "write(2) of 4 KiB that is mapped"},
+        Field{"aio_ns", &CostModel::aio_ns, "what libaio adds to either"},
+        Field{"load_ns", &CostModel::load_ns, "4 KiB read through mmap(2)"},
+        Field{"store_ns", &CostModel::store_ns, "4 KiB written through mmap(2)"},
+        Field{"far_store_ns", &CostModel::far_store_ns, "more for a store that does not follow the one before"},
+        Field{"share_read_ns", &CostModel::share_read_ns, "more for each other task that runs: reads and loads"},
+        Field{"share_write_ns", &CostModel::share_write_ns, "more for each other task that runs: writes and stores"},
+    };
+  }
+};
+
+}  // namespace v0
+}  // namespace daxcache
