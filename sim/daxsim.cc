@@ -1,4 +1,5 @@
-// daxsim: replays recorded traces through a virtiofs DAX window and reports what it would have done.
+// daxsim: replays recorded traces through a virtiofs DAX window, or runs fio jobs on one in virtual time, and reports
+// what it would have done.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -24,10 +26,13 @@
 #include "daxcache/policies/builtin.h"
 #include "daxcache/sim/flags.h"
 #include "daxcache/sim/lists.h"
+#include "daxcache/sim/profile.h"
 #include "daxcache/sim/progress.h"
 #include "daxcache/sim/report.h"
 #include "daxcache/sim/study.h"
 #include "daxcache/sim/text.h"
+#include "daxcache/sim/timed.h"
+#include "daxcache/sim/timed_report.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/version.h"
 
@@ -40,6 +45,10 @@ constexpr int kExitUsage = 2;
 
 struct Settings {
   std::vector<std::string> traces;
+  std::string fio;
+  std::string profile = "goyal-2020";
+  EngineOptions engine;
+  bool profile_given = false;
   std::vector<ByteSize> windows = {ByteSize(std::uint64_t{4} << 30)};
   std::vector<RangeSize> range_sizes = {RangeSize()};
   std::vector<PolicySpec> policies = {PolicySpec()};  // linux
@@ -73,6 +82,15 @@ std::function<absl::Status(std::string_view)> SetCount(std::optional<std::uint32
   };
 }
 
+std::function<absl::Status(std::string_view)> SetThreads(std::uint32_t* threads) {
+  return [threads](std::string_view text) {
+    std::uint64_t value = 0;
+    const absl::Status status = SetNumber(&value, 0, 1024)(text);
+    if (status.ok()) *threads = static_cast<std::uint32_t>(value);
+    return status;
+  };
+}
+
 std::function<absl::Status(std::string_view)> SetBytes(std::uint64_t* bytes) {
   return [bytes](std::string_view text) {
     const auto size = ByteSize::Parse(text);
@@ -94,6 +112,33 @@ std::vector<Flag> Flags(Settings& settings) {
            },
        .repeatable = true,
        .letter = 't'},
+      {.name = "fio",
+       .value = "FILE|OPTIONS",
+       .help =
+           "a fio job file, or fio's options in one argument (\"--rw=randread --bs=4k --size=4g\"): runs the jobs in "
+           "virtual time and reports IOPS, latency and where the time went",
+       .set = [&](std::string_view text) -> absl::Status {
+         if (text.empty()) return absl::InvalidArgumentError("expected a job file or options, got nothing");
+         settings.fio = std::string(text);
+         return absl::OkStatus();
+       }},
+      {.name = "profile",
+       .value = "NAME|FILE",
+       .help = "what things cost in timed runs: a measured machine; default goyal-2020",
+       .set =
+           [&](std::string_view text) {
+             settings.profile = std::string(text);
+             settings.profile_given = true;
+             return absl::OkStatus();
+           }},
+      {.name = "daemon-threads",
+       .value = "N",
+       .help = "threads of the daemon in timed runs; 0, the default: it handles requests in line, one at a time",
+       .set = SetThreads(&settings.engine.daemon_threads)},
+      {.name = "seed",
+       .value = "N",
+       .help = "of the variation of latencies in timed runs; default 1",
+       .set = SetNumber(&settings.engine.seed, 0, std::numeric_limits<std::uint64_t>::max())},
       {.name = "window",
        .value = "SIZE[,SIZE|SIZE..SIZE]",
        .help = "window size, such as 4G or 512MiB; a list or a span (doubling) sweeps; default 4G",
@@ -209,6 +254,8 @@ constexpr std::string_view kEpilogue =
   daxsim -w 1G --range-size 2M,64K -t kbuild.trace              smaller ranges
   daxsim -w 1G -p lru,per-file:base=lru,min=32K -t kbuild.trace small files kept out of the window
   daxsim -w 64M..4G -t kbuild.trace --format csv -o sweep.csv   for a spreadsheet
+  daxsim -w 1G..64G --fio randread.fio                          a fio job file in virtual time
+  daxsim -w 2G --fio "--rw=randread --bs=4k --size=4g --ioengine=psync --runtime=20"
 
 Sizes are powers of two: 4G, 64MiB, 1.5g. Exit status: 0, 1 for data that cannot be used, 2 for a wrong command line.
 )";
@@ -298,12 +345,43 @@ int Print(const std::string& text, const std::string& path = "") {
   return Fail(absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno))), kExitData);
 }
 
+// The jobs on every window with every policy, on all cores.
+int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
+  const auto profile = LoadProfile(settings.profile);
+  if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
+  const bool options = settings.fio.starts_with("--");
+  const auto jobs = options ? ParseFioCommandLine(settings.fio) : ReadFioJobFile(settings.fio);
+  if (!jobs.ok()) return Fail(jobs.status(), options ? kExitUsage : kExitData);
+  for (const std::string& warning : jobs->warnings) std::cerr << "daxsim: warning: " << warning << "\n";
+  std::vector<TimedSpec> timed;
+  for (const RunSpec& spec : specs) {
+    timed.push_back({.window = spec.window,
+                     .range_size = spec.range_size,
+                     .policy = spec.policy,
+                     .mechanics = spec.options.mechanics,
+                     .costs = profile->costs,
+                     .engine = settings.engine});
+    timed.back().engine.jiffy_ns = profile->jiffy_ns;
+    if (const absl::Status valid = ValidateTimed(*jobs, timed.back()); !valid.ok()) return Fail(valid, kExitUsage);
+  }
+  Progress progress("running " + (options ? std::string("the jobs") : settings.fio));
+  const auto results =
+      RunTimedSweep(*jobs, timed, static_cast<int>(settings.threads), [&](double share) { progress.Update(share); });
+  if (!results.ok()) return Fail(results.status(), kExitData);
+  const std::string title =
+      (options ? "fio " + settings.fio : settings.fio) + ", profile " + profile->name + " (" + profile->summary + ")";
+  return Print(settings.format == "json"  ? TimedJsonReport(profile->name, *results)
+               : settings.format == "csv" ? TimedCsvReport(*results)
+                                          : TimedTableReport(title, *results),
+               settings.output);
+}
+
 int Run(const std::vector<std::string>& arguments) {
   Settings settings;
   CommandLine line(
-      "daxsim --trace FILE [--window SIZE] [--policy POLICY] …",
-      "Replays a recorded trace through a virtiofs DAX window: hits, misses, reclaims, and what the window "
-      "costs.",
+      "daxsim --trace FILE | --fio JOBS [--window SIZE] [--policy POLICY] …",
+      "Replays a recorded trace through a virtiofs DAX window (hits, misses, reclaims, what the window costs), or runs "
+      "fio jobs on one in virtual time (IOPS, latency).",
       Flags(settings), std::string(kEpilogue));
   const auto rest = line.Parse(arguments);
   if (!rest.ok()) return Fail(rest.status(), kExitUsage);
@@ -329,10 +407,17 @@ int Run(const std::vector<std::string>& arguments) {
                     absl::StrCat("unexpected argument \"", rest->front(), "\": traces are given with --trace")),
                 kExitUsage);
   }
-  if (settings.traces.empty()) {
-    return Fail(absl::InvalidArgumentError("expected --trace FILE, got none"), kExitUsage);
+  if (settings.traces.empty() && settings.fio.empty()) {
+    return Fail(absl::InvalidArgumentError("expected --trace FILE or --fio FILE, got neither"), kExitUsage);
+  }
+  if (!settings.traces.empty() && (!settings.fio.empty() || settings.profile_given)) {
+    return Fail(
+        absl::InvalidArgumentError("expected --trace, which is replayed without a clock, or --fio and --profile; "
+                                   "got both"),
+        kExitUsage);
   }
   const std::vector<RunSpec> specs = Specs(settings);
+  if (!settings.fio.empty()) return RunTimed(settings, specs);
   for (const RunSpec& spec : specs) {
     if (const absl::Status valid = Validate(spec); !valid.ok()) return Fail(valid, kExitUsage);
   }

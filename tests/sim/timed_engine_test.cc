@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,11 @@ ListStream RandomReads(std::uint64_t size, int count, std::uint64_t seed, int wr
                           .offset = random() % (size / 4096) * 4096});
   }
   return stream;
+}
+
+constexpr std::uint32_t kFiles[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+std::span<const std::uint32_t> File(std::size_t file) {
+  return std::span(kFiles).subspan(file, 1);
 }
 
 using Engine = TimedEngine<LinuxPolicy<DenseIndex>, ListStream>;
@@ -125,18 +131,20 @@ TEST(TimedEngine, WithoutMissesAnAccessCostsTheHitAlone) {
   ListStream reads{std::vector<ListStream::Io>(1000)};
   ListStream writes{std::vector<ListStream::Io>(1000, {.op = Op::kWrite})};
   ListStream first_write{{{.op = Op::kWrite}}};
-  (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm}});
-  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<Engine::Process>{{.stream = &reads}})[0]), 1000 * 5'000);
-  const auto upgrade = engine->Run(std::vector<Engine::Process>{{.stream = &first_write}})[0];
+  (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm, .files = File(0)}});
+  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<Engine::Process>{{.stream = &reads, .files = File(0)}})[0]),
+            1000 * 5'000);
+  const auto upgrade = engine->Run(std::vector<Engine::Process>{{.stream = &first_write, .files = File(0)}})[0];
   EXPECT_EQ(upgrade.upgrades, 1u);
-  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<Engine::Process>{{.stream = &writes}})[0]), 1000 * 8'000);
+  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<Engine::Process>{{.stream = &writes, .files = File(0)}})[0]),
+            1000 * 8'000);
 }
 
 TEST(TimedEngine, AMissCostsTheWayThereTheSetUpAndTheWayBack) {
   const auto engine = Make({1000 * kRange}, 10'000);
   ListStream stream;
   for (std::uint64_t i = 0; i < 1000; ++i) stream.ios.push_back({.offset = i * kRange});
-  const auto result = engine->Run(std::vector<Engine::Process>{{.stream = &stream}})[0];
+  const auto result = engine->Run(std::vector<Engine::Process>{{.stream = &stream, .files = File(0)}})[0];
   EXPECT_EQ(result.misses, 1000u);
   // Each of the three varies by a half around its mean; their sum over a thousand by much less.
   EXPECT_NEAR(Nanoseconds(result) / 1000, 20'000 + 70'000 + 20'000 + 5'000, 2'000);
@@ -146,7 +154,7 @@ TEST(TimedEngine, InAWindowOfOneRangeEveryAccessToAnotherPays) {
   const auto engine = Make({100 * kRange}, 1);
   ListStream stream;
   for (std::uint64_t i = 0; i < 1000; ++i) stream.ios.push_back({.offset = i % 100 * kRange});
-  const auto result = engine->Run(std::vector<Engine::Process>{{.stream = &stream}})[0];
+  const auto result = engine->Run(std::vector<Engine::Process>{{.stream = &stream, .files = File(0)}})[0];
   EXPECT_EQ(result.misses, 1000u);
   EXPECT_GT(Nanoseconds(result) / 1000, 20'000 + 70'000 + 20'000 + 20'000 + 70'000 + 5'000)
       << "set-up and removal one after the other";
@@ -157,7 +165,7 @@ TEST(TimedEngine, ADaemonThatIsAlwaysBusySetsThePace) {
   std::vector<ListStream> streams;
   for (std::uint64_t i = 0; i < 16; ++i) streams.push_back(RandomReads(64 * kRange, 2000, i));
   std::vector<Engine::Process> processes;
-  for (std::uint32_t i = 0; i < 16; ++i) processes.push_back({.stream = &streams[i], .first_file = i});
+  for (std::uint32_t i = 0; i < 16; ++i) processes.push_back({.stream = &streams[i], .files = File(i)});
   const auto results = engine->Run(processes);
   std::uint64_t misses = 0;
   for (const auto& result : results) misses += result.misses;
@@ -170,8 +178,9 @@ TEST(TimedEngine, FaultsOfRangesThatHaveToBeWaitedForAreSinglePages) {
   // Two processes fault through more ranges than there are: with none free, a range is mapped page by page.
   const auto engine = Make({64 * kRange, 64 * kRange}, 4);
   std::vector<ListStream> streams{RandomReads(64 * kRange, 3000, 1), RandomReads(64 * kRange, 3000, 2)};
-  const auto results = engine->Run(std::vector<Engine::Process>{
-      {.stream = &streams[0], .path = IoPath::kMmap}, {.stream = &streams[1], .path = IoPath::kMmap, .first_file = 1}});
+  const auto results =
+      engine->Run(std::vector<Engine::Process>{{.stream = &streams[0], .path = IoPath::kMmap, .files = File(0)},
+                                               {.stream = &streams[1], .path = IoPath::kMmap, .files = File(1)}});
   for (const auto& result : results) {
     EXPECT_EQ(result.reads, 3000u);
     EXPECT_GT(result.faults, result.misses);
@@ -183,10 +192,10 @@ TEST(TimedEngine, FaultsOfRangesThatHaveToBeWaitedForAreSinglePages) {
 TEST(TimedEngine, ProcessesOfOneFileWriteOneAtATime) {
   const auto engine = Make({kRange}, 8);
   ListStream warm{{{.op = Op::kWrite}}};
-  (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm}});
+  (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm, .files = File(0)}});
   std::vector<ListStream> streams(4, ListStream{std::vector<ListStream::Io>(500, {.op = Op::kWrite})});
   std::vector<Engine::Process> processes;
-  for (ListStream& stream : streams) processes.push_back({.stream = &stream});
+  for (ListStream& stream : streams) processes.push_back({.stream = &stream, .files = File(0)});
   const std::int64_t before = engine->now_ns();
   (void)engine->Run(processes);
   EXPECT_GE(engine->now_ns() - before, 4 * 500 * 8'000);
@@ -196,9 +205,10 @@ TEST(TimedEngine, ThinkTimeRateAndRuntime) {
   const auto run = [](Engine::Process process) {
     const auto engine = Make({kRange}, 8);
     ListStream warm{{{}}};
-    (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm}});
+    (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm, .files = File(0)}});
     ListStream stream{std::vector<ListStream::Io>(100)};
     process.stream = &stream;
+    process.files = File(0);
     return engine->Run(std::vector<Engine::Process>{process})[0];
   };
   EXPECT_EQ(Nanoseconds(run({.think_ns = 1'000, .think_blocks = 10})), 100 * 5'000 + 10 * 1'000);
@@ -228,9 +238,8 @@ TEST(TimedEngine, ConservationLaws) {
     }
     std::vector<Engine::Process> processes;
     for (std::size_t i = 0; i < processes_count; ++i) {
-      processes.push_back({.stream = &streams[i],
-                           .path = static_cast<IoPath>(random() % 3),
-                           .first_file = static_cast<std::uint32_t>(random() % files)});
+      processes.push_back(
+          {.stream = &streams[i], .path = static_cast<IoPath>(random() % 3), .files = File(random() % files)});
     }
     for (const auto& result : engine->Run(processes)) {
       EXPECT_EQ(result.reads + result.writes, 400u);
@@ -249,7 +258,8 @@ TEST(TimedEngine, SameSeedSameBytes) {
   const auto run = [](std::uint64_t seed) {
     const auto engine = Make({64 * kRange, 64 * kRange}, 16, Costs(), ReclaimOptions::Linux(), {.seed = seed});
     std::vector<ListStream> streams{RandomReads(64 * kRange, 2000, 1, 30), RandomReads(64 * kRange, 2000, 2, 30)};
-    return engine->Run(std::vector<Engine::Process>{{.stream = &streams[0]}, {.stream = &streams[1], .first_file = 1}});
+    return engine->Run(std::vector<Engine::Process>{{.stream = &streams[0], .files = File(0)},
+                                                    {.stream = &streams[1], .files = File(1)}});
   };
   const auto once = run(5);
   const auto again = run(5);

@@ -91,11 +91,12 @@ class TimedEngine {
   struct Process {
     Stream* stream = nullptr;  // borrowed for the run
     IoPath path = IoPath::kCall;
-    std::uint32_t first_file = 0;    // of the engine's files, the one that the stream calls 0; the others follow
-    std::int64_t runtime_ns = 0;     // no I/O begins later than this after the start; 0: no limit
-    std::int64_t interval_ns = 0;    // least time between the beginnings of two I/Os
-    std::int64_t think_ns = 0;       // rests so long …
-    std::uint32_t think_blocks = 1;  // … after so many I/Os
+    std::span<const std::uint32_t> files;  // borrowed: which of the engine's files the stream means by 0, 1, …
+    std::int64_t start_ns = 0;             // begins so much later than the run
+    std::int64_t runtime_ns = 0;           // no I/O begins later than this after the start; 0: no limit
+    std::int64_t interval_ns = 0;          // least time between the beginnings of two I/Os
+    std::int64_t think_ns = 0;             // rests so long …
+    std::uint32_t think_blocks = 1;        // … after so many I/Os
   };
 
   // `sizes`: of the files, in bytes. All options are valid (`Validate` said so).
@@ -148,6 +149,7 @@ class TimedEngine {
     std::uint32_t NumberOf(std::uint32_t file, std::uint64_t offset) const {
       return first_[file] + static_cast<std::uint32_t>(offset >> shift_);
     }
+    std::uint64_t IndexOf(std::uint64_t offset) const { return offset >> shift_; }
     std::uint64_t Within(std::uint64_t offset) const { return offset & ((std::uint64_t{1} << shift_) - 1); }
     std::uint64_t bytes() const { return std::uint64_t{1} << shift_; }
 
@@ -204,9 +206,8 @@ class TimedEngine {
     std::int64_t deadline_ns = 0;
     std::uint64_t next_offset = ~std::uint64_t{0};  // of the access that would follow the last one
     std::uint32_t until_think = 0;
-    std::uint32_t first_range = 0;  // of its first file
     typename GuestType::Call call;
-    std::vector<Entry> table;  // by range, from first_range on
+    std::vector<std::vector<Entry>> tables;  // of kMmap: by its files, and their ranges
     ProcessResult result;
   };
 
@@ -261,11 +262,12 @@ class TimedEngine {
   void FinishPiece(Task& task);
   bool StepCall(std::uint32_t id, Task& task);
   void EnterInTable(Task& task, SlotId slot);
-  bool InTable(const Task& task, std::uint32_t number, std::uint64_t offset) const;
+  bool InTable(const Task& task, const Entry& entry) const;
   std::int64_t UseCost(Task& task, SlotId slot);
 
   // The piece of its I/O that a task is at lies in one range.
   std::uint64_t PieceOffset(const Task& task) const { return task.io.offset + task.done; }
+  Entry& EntryOf(Task& task) { return task.tables[task.io.file][ranges_.IndexOf(PieceOffset(task))]; }
   std::uint64_t PieceLength(const Task& task) const {
     const std::uint64_t offset = PieceOffset(task);
     return std::min(task.io.length - task.done, ranges_.bytes() - ranges_.Within(offset));
@@ -360,11 +362,15 @@ std::vector<ProcessResult> TimedEngine<P, Stream>::Run(std::span<const Process> 
     Task& task = tasks_[1 + i];
     task = Task();
     task.process = processes[i];
-    task.now_ns = task.result.begin_ns = now_ns_;
-    task.deadline_ns = task.process.runtime_ns > 0 ? now_ns_ + task.process.runtime_ns : EventQueue::kNever;
+    task.now_ns = task.result.begin_ns = now_ns_ + task.process.start_ns;
+    task.deadline_ns = task.process.runtime_ns > 0 ? task.now_ns + task.process.runtime_ns : EventQueue::kNever;
     task.until_think = task.process.think_blocks;
-    task.first_range = ranges_.first(task.process.first_file);
-    queue_.Post(now_ns_, static_cast<std::uint32_t>(1 + i));
+    if (task.process.path == IoPath::kMmap) {
+      for (const std::uint32_t file : task.process.files) {
+        task.tables.emplace_back(ranges_.first(file + 1) - ranges_.first(file));
+      }
+    }
+    queue_.Post(task.now_ns, static_cast<std::uint32_t>(1 + i));
   }
   while (live_ > 0) {
     now_ns_ = queue_.next_time();
@@ -414,13 +420,13 @@ bool TimedEngine<P, Stream>::Advance(std::uint32_t id, Task& task) {
     return true;
   }
   if (!task.has_io) return NextIo(id, task);
-  const std::uint32_t file = task.process.first_file + task.io.file;
+  const std::uint32_t file = task.process.files[task.io.file];
   const std::uint32_t number = ranges_.NumberOf(file, PieceOffset(task));
   const bool write = IsWrite(task.io.op);
   SlotId slot = kNoSlot;
   if (task.process.path == IoPath::kMmap) {
-    if (task.table.size() <= number - task.first_range) task.table.resize(number - task.first_range + 1);
-    if (!InTable(task, number, PieceOffset(task))) {
+    const Entry& entry = EntryOf(task);
+    if (!InTable(task, entry)) {
       ++task.result.faults;
       task.is_fault = true;
       task.fell_back = false;
@@ -430,7 +436,7 @@ bool TimedEngine<P, Stream>::Advance(std::uint32_t id, Task& task) {
       task.in_call = true;
       return true;
     }
-    slot = task.table[number - task.first_range].slot;
+    slot = entry.slot;
   } else {
     // What the guest's protocol comes down to if nobody is in the way and the range is mapped.
     FileLocks& locks = files_[file];
@@ -501,11 +507,10 @@ void TimedEngine<P, Stream>::FinishPiece(Task& task) {
 
 // Whether the process can load or store there without a fault.
 template <Policy P, class Stream>
-bool TimedEngine<P, Stream>::InTable(const Task& task, std::uint32_t number, std::uint64_t offset) const {
-  const Entry& entry = task.table[number - task.first_range];
+bool TimedEngine<P, Stream>::InTable(const Task& task, const Entry& entry) const {
   if (entry.slot == kNoSlot || slots_[ToIndex(entry.slot)].generation != entry.generation) return false;
   if (IsWrite(task.io.op) && !entry.writable) return false;
-  const std::uint64_t page = ranges_.Within(offset) / kPageBytes;
+  const std::uint64_t page = ranges_.Within(PieceOffset(task)) / kPageBytes;
   return !entry.small || ((entry.pages[page / 64] >> (page % 64)) & 1);
 }
 
@@ -514,7 +519,7 @@ void TimedEngine<P, Stream>::EnterInTable(Task& task, SlotId slot) {
   SlotInfo& info = slots_[ToIndex(slot)];
   info.in_tables = true;
   info.small = info.small || task.fell_back;
-  Entry& entry = task.table[static_cast<std::uint32_t>(task.call.key()) - task.first_range];
+  Entry& entry = EntryOf(task);
   if (info.small) {
     if (!entry.small || entry.slot != slot || entry.generation != info.generation) entry.pages.assign(words_, 0);
     const std::uint64_t page = ranges_.Within(PieceOffset(task)) / kPageBytes;

@@ -1,0 +1,36 @@
+// Profiles: the cost model's parameters of a machine that somebody measured, as data. One is a JSON file of the keys
+// name, summary, source, jiffy_ns and dax, the last an object of CostModel's parameters, every one of them present.
+//
+//   absl::StatusOr<Profile> profile = LoadProfile("goyal-2020");     // or a path
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daxcache/sim/cost_model.h"
+
+namespace daxcache {
+inline namespace v0 {
+
+struct Profile {
+  std::string name;
+  std::string summary;
+  std::string source;
+  std::int64_t jiffy_ns = 1'000'000;
+  CostModel costs;
+};
+
+// A profile by path, or by name from sim/profiles (of the build tree, or installed). NotFound, or InvalidArgument with
+// the path, the key, and what was expected.
+[[nodiscard]] absl::StatusOr<Profile> LoadProfile(const std::string& name);
+[[nodiscard]] absl::StatusOr<Profile> ParseProfile(const std::string& json, const std::string& path);
+// As it stands in a file: the same profile gives the same bytes.
+std::string ProfileText(const Profile& profile);
+
+// Where the files that come with the simulator are: folders to look in, the nearest first.
+std::vector<std::string> DataFolders(const std::string& folder);
+
+}  // namespace v0
+}  // namespace daxcache

@@ -1,0 +1,115 @@
+// See daxcache/sim/profile.h.
+#include "daxcache/sim/profile.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "daxcache/suggest.h"
+#include "daxcache/units.h"
+#include "nlohmann/json.hpp"
+
+namespace daxcache {
+inline namespace v0 {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Fault(const std::string& path, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", AbslView(what)));
+}
+
+}  // namespace
+
+std::vector<std::string> DataFolders(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> folders = {"sim/" + folder};
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (!program.empty()) {
+    folders.push_back((program.parent_path() / "../../../sim" / folder).lexically_normal().string());
+    folders.push_back((program.parent_path() / "../share/daxcache" / folder).lexically_normal().string());
+  }
+  return folders;
+}
+
+absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string& path) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) return Fault(path, "expected a JSON object");
+  Profile profile;
+  const std::pair<const char*, std::string*> texts[] = {
+      {"name", &profile.name}, {"summary", &profile.summary}, {"source", &profile.source}};
+  for (const auto& [key, value] : texts) {
+    if (!json.contains(key) || !json[key].is_string()) return Fault(path, absl::StrCat(key, ": expected a string"));
+    *value = json[key].get<std::string>();
+  }
+  if (json.contains("jiffy_ns")) {
+    if (!json["jiffy_ns"].is_number_integer() || json["jiffy_ns"].get<std::int64_t>() <= 0) {
+      return Fault(path, "jiffy_ns: expected a whole number above 0");
+    }
+    profile.jiffy_ns = json["jiffy_ns"].get<std::int64_t>();
+  }
+  if (!json.contains("dax") || !json["dax"].is_object()) return Fault(path, "dax: expected an object of parameters");
+  const Json& dax = json["dax"];
+  std::vector<std::string_view> names;
+  for (const CostModel::Field& field : CostModel::Fields()) {
+    names.push_back(field.name);
+    const std::string key(field.name);
+    if (!dax.contains(key)) return Fault(path, absl::StrCat("dax: expected the parameter ", key, ", got none"));
+    const double value = dax[key].is_number() ? dax[key].get<double>() : -1;
+    if (!(value >= 0 && value <= 1e12)) {
+      return Fault(path, absl::StrCat("dax: ", key, ": expected a number of nanoseconds from 0 to 10^12, got ",
+                                      dax[key].dump()));
+    }
+    profile.costs.*field.value = value;
+  }
+  for (const auto& [key, value] : dax.items()) {
+    if (std::find(names.begin(), names.end(), key) == names.end()) {
+      return Fault(path, absl::StrCat("dax: unknown parameter \"", key, "\"", Suggest(key, names)));
+    }
+  }
+  return profile;
+}
+
+absl::StatusOr<Profile> LoadProfile(const std::string& name) {
+  std::vector<std::string> candidates = {name};
+  for (const std::string& folder : DataFolders("profiles")) candidates.push_back(folder + "/" + name + ".json");
+  std::error_code ignored;
+  for (const std::string& path : candidates) {
+    if (!std::filesystem::is_regular_file(path, ignored)) continue;
+    std::ifstream in(path, std::ios::binary);
+    std::ostringstream text;
+    if (!in || !(text << in.rdbuf())) return absl::UnavailableError(absl::StrCat(path, ": cannot be read"));
+    return ParseProfile(text.str(), path);
+  }
+  std::set<std::string> known;
+  for (const std::string& folder : DataFolders("profiles")) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      if (entry.path().extension() == ".json") known.insert(entry.path().stem().string());
+    }
+  }
+  std::string list;
+  for (const std::string& one : known) absl::StrAppend(&list, list.empty() ? "" : ", ", one);
+  return absl::NotFoundError(absl::StrCat("expected a profile's file or name (", list, "), got \"", name, "\""));
+}
+
+std::string ProfileText(const Profile& profile) {
+  Json json;
+  json["name"] = profile.name;
+  json["summary"] = profile.summary;
+  json["source"] = profile.source;
+  json["jiffy_ns"] = profile.jiffy_ns;
+  for (const CostModel::Field& field : CostModel::Fields()) {
+    json["dax"][std::string(field.name)] = std::round(profile.costs.*field.value);
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace v0
+}  // namespace daxcache
