@@ -164,6 +164,7 @@ absl::Status SetRw(Context context, std::string_view text) {
 
 // "read[,write[,trim]]": calls set(0, …) and set(1, …); a missing second is the first.
 absl::Status ForBoth(std::string_view text, const std::function<absl::Status(int, std::string_view)>& set) {
+  if (text.empty()) return Expected("a value", text);
   const auto parts = Split(text, ',');
   if (parts.size() > 3) return Expected("at most three values: read,write,trim", text);
   for (int direction = 0; direction < 2; ++direction) {

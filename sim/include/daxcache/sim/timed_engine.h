@@ -91,7 +91,7 @@ class TimedEngine {
   struct Process {
     Stream* stream = nullptr;  // borrowed for the run
     IoPath path = IoPath::kCall;
-    std::span<const std::uint32_t> files;  // borrowed: which of the engine's files the stream means by 0, 1, …
+    std::span<const std::uint32_t> files = {};  // borrowed: which of the engine's files the stream means by 0, 1, …
     std::int64_t start_ns = 0;             // begins so much later than the run
     std::int64_t runtime_ns = 0;           // no I/O begins later than this after the start; 0: no limit
     std::int64_t interval_ns = 0;          // least time between the beginnings of two I/Os
