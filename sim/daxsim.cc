@@ -35,6 +35,7 @@
 #include "daxcache/sim/timed_report.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/version.h"
+#include "validate_command.h"
 
 namespace {
 
@@ -257,6 +258,9 @@ constexpr std::string_view kEpilogue =
   daxsim -w 1G..64G --fio randread.fio                          a fio job file in virtual time
   daxsim -w 2G --fio "--rw=randread --bs=4k --size=4g --ioengine=psync --runtime=20"
 
+Two commands of their own (each with --help): "daxsim validate" shows predictions beside published measurements,
+"daxsim fit" fits the parameters of a profile to them.
+
 Sizes are powers of two: 4G, 64MiB, 1.5g. Exit status: 0, 1 for data that cannot be used, 2 for a wrong command line.
 )";
 
@@ -464,7 +468,11 @@ int Run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return Run(std::vector<std::string>(argv + 1, argv + argc));
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (!arguments.empty() && (arguments[0] == "validate" || arguments[0] == "fit")) {
+      return daxcache::ValidateCommand(arguments);
+    }
+    return Run(arguments);
   } catch (const std::bad_alloc&) {
     return Fail(absl::ResourceExhaustedError("not enough memory for this trace"), kExitData);
   }

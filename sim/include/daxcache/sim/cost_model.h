@@ -16,16 +16,16 @@ struct CostModel {
   double mmap_ns = 0;       // the part of either that holds the VMM's mmap lock, for which first touches wait
   double wake_ns = 0;  // from a wake-up until who was woken runs: an idle daemon that is notified, the requester when
                        // the answer has come, a guest task that another one wakes
-  // The guest and the host's memory.
-  double zap_ns = 0;    // takes a range out of the page tables of a process, and flushes its TLBs; twice a reclaim
-  double touch_ns = 0;  // a page is touched first after it was mapped: EPT violation and host fault
-  // An access of 4 KiB that is mapped, with what the program itself does for it.
+  double zap_ns = 0;   // the guest takes a range out of the page tables of a process, and flushes its TLBs; twice a
+                       // reclaim
+  // An access of 4 KiB that is mapped, with what the program itself does for it, and with the first touch of its page.
   double read_ns = 0;         // read(2)
   double write_ns = 0;        // write(2)
   double aio_ns = 0;          // what libaio adds to either
   double load_ns = 0;         // through mmap(2)
   double store_ns = 0;        // through mmap(2)
-  double far_store_ns = 0;    // what a store adds that does not follow the one before
+  double far_ns = 0;          // what an access adds that does not follow the one before: TLB, page walk, caches
+  double far_store_ns = 0;    // … and a store through mmap(2) beyond that
   double share_read_ns = 0;   // what every other task that runs adds to a read or load: memory, caches
   double share_write_ns = 0;  // … to a write or store
 
@@ -41,13 +41,13 @@ struct CostModel {
         Field{"mmap_ns", &CostModel::mmap_ns, "part of either under the VMM's mmap lock"},
         Field{"wake_ns", &CostModel::wake_ns, "from a wake-up until who was woken runs"},
         Field{"zap_ns", &CostModel::zap_ns, "takes a range out of a process's page table"},
-        Field{"touch_ns", &CostModel::touch_ns, "first touch of a page that was mapped anew"},
         Field{"read_ns", &CostModel::read_ns, "read(2) of 4 KiB that is mapped"},
         Field{"write_ns", &CostModel::write_ns, "write(2) of 4 KiB that is mapped"},
         Field{"aio_ns", &CostModel::aio_ns, "what libaio adds to either"},
         Field{"load_ns", &CostModel::load_ns, "4 KiB read through mmap(2)"},
         Field{"store_ns", &CostModel::store_ns, "4 KiB written through mmap(2)"},
-        Field{"far_store_ns", &CostModel::far_store_ns, "more for a store that does not follow the one before"},
+        Field{"far_ns", &CostModel::far_ns, "more for an access that does not follow the one before"},
+        Field{"far_store_ns", &CostModel::far_store_ns, "… and still more if it is a store"},
         Field{"share_read_ns", &CostModel::share_read_ns, "more for each other task that runs: reads and loads"},
         Field{"share_write_ns", &CostModel::share_write_ns, "more for each other task that runs: writes and stores"},
     };

@@ -46,7 +46,7 @@ enum class IoPath : std::uint8_t {
 // What a process spends its time on.
 enum class Spent : std::uint8_t {
   kUse,      // accesses to mapped, touched memory
-  kTouch,    // first touches of pages, and waiting for the VMM's mmap lock there
+  kTouch,    // first touches of pages wait for the VMM's mmap lock
   kSetup,    // its own FUSE_SETUPMAPPING, from the moment the daemon has begun until the process runs again
   kUpgrade,  // the same over a read-only mapping
   kReclaim,  // takes ranges out of page tables and has them removed, for itself or because their file is gone
@@ -92,11 +92,11 @@ class TimedEngine {
     Stream* stream = nullptr;  // borrowed for the run
     IoPath path = IoPath::kCall;
     std::span<const std::uint32_t> files = {};  // borrowed: which of the engine's files the stream means by 0, 1, …
-    std::int64_t start_ns = 0;             // begins so much later than the run
-    std::int64_t runtime_ns = 0;           // no I/O begins later than this after the start; 0: no limit
-    std::int64_t interval_ns = 0;          // least time between the beginnings of two I/Os
-    std::int64_t think_ns = 0;             // rests so long …
-    std::uint32_t think_blocks = 1;        // … after so many I/Os
+    std::int64_t start_ns = 0;                  // begins so much later than the run
+    std::int64_t runtime_ns = 0;                // no I/O begins later than this after the start; 0: no limit
+    std::int64_t interval_ns = 0;               // least time between the beginnings of two I/Os
+    std::int64_t think_ns = 0;                  // rests so long …
+    std::uint32_t think_blocks = 1;             // … after so many I/Os
   };
 
   // `sizes`: of the files, in bytes. All options are valid (`Validate` said so).
@@ -168,14 +168,14 @@ class TimedEngine {
           mmap(Whole(model.mmap_ns)),
           wake(Whole(model.wake_ns)),
           zap(Whole(model.zap_ns)),
-          touch(Whole(model.touch_ns)),
-          far_store(Whole(model.far_store_ns)),
+          far{Whole(model.far_ns), Whole(model.far_ns + model.far_store_ns)},
           share{Whole(model.share_read_ns), Whole(model.share_write_ns)},
           use{{Whole(model.read_ns), Whole(model.write_ns)},
               {Whole(model.read_ns + model.aio_ns), Whole(model.write_ns + model.aio_ns)},
               {Whole(model.load_ns), Whole(model.store_ns)}} {}
     static std::int64_t Whole(double ns) { return std::llround(ns); }
-    std::int64_t service, read_only, mmap, wake, zap, touch, far_store;
+    std::int64_t service, read_only, mmap, wake, zap;
+    std::int64_t far[2];  // [1]: of a store
     std::int64_t share[2];
     std::int64_t use[3][2];
   };
@@ -540,7 +540,7 @@ std::int64_t TimedEngine<P, Stream>::UseCost(Task& task, SlotId slot) {
   const std::int64_t share = costs_.share[write] * (running_ - 1);
   ++task.result.hits;
   std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share;
-  if (write && task.process.path == IoPath::kMmap && offset != task.next_offset) use += costs_.far_store;
+  if (offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
   task.next_offset = offset + length;
   std::int64_t touch = 0;
   const std::uint64_t first = ranges_.Within(offset) / kPageBytes;
@@ -552,7 +552,7 @@ std::int64_t TimedEngine<P, Stream>::UseCost(Task& task, SlotId slot) {
     std::uint64_t& written = written_[ToIndex(slot) * words_ + page / 64];
     const std::uint64_t bit = std::uint64_t{1} << (page % 64);
     if ((write ? written : touched) & bit) continue;
-    touch += costs_.touch + daemon_.LockedFor(task.now_ns + use + touch);
+    touch += daemon_.LockedFor(task.now_ns + use + touch);
     if (write) {
       written |= bit;
       touched |= bit;

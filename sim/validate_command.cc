@@ -1,0 +1,267 @@
+// See validate_command.h.
+#include "validate_command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "daxcache/sim/flags.h"
+#include "daxcache/sim/profile.h"
+#include "daxcache/sim/progress.h"
+#include "daxcache/sim/text.h"
+#include "daxcache/sim/validate.h"
+#include "daxcache/units.h"
+#include "nlohmann/json.hpp"
+
+namespace daxcache {
+inline namespace v0 {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kExitData = 1;
+constexpr int kExitUsage = 2;
+
+struct Settings {
+  std::string data;
+  std::string jobs;
+  std::string profile = "goyal-2020";
+  std::vector<std::uint32_t> train = {1, 4, 16, 64};
+  std::vector<std::uint32_t> windows;  // empty: all
+  std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::string format = "table";
+  std::string output;
+};
+
+int Fail(const absl::Status& status, int code) {
+  std::cerr << "daxsim: " << status.message() << "\n";
+  return code;
+}
+
+int Print(const std::string& text, const std::string& path) {
+  if (path.empty()) {
+    const absl::Status written = WriteOut(text);
+    return written.ok() ? 0 : Fail(written, kExitData);
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << text << std::flush;
+  if (out) return 0;
+  return Fail(absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno))), kExitData);
+}
+
+std::function<absl::Status(std::string_view)> SetWindows(std::vector<std::uint32_t>* windows) {
+  return [windows](std::string_view text) -> absl::Status {
+    windows->clear();
+    for (;;) {
+      const std::size_t comma = text.find(',');
+      const std::string_view item = text.substr(0, comma);
+      std::uint32_t window = 0;
+      const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), window);
+      if (error != std::errc() || end != item.data() + item.size() || window == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("expected windows in GiB such as 1,4,16, got \"", AbslView(item), "\""));
+      }
+      windows->push_back(window);
+      if (comma == std::string_view::npos) return absl::OkStatus();
+      text.remove_prefix(comma + 1);
+    }
+  };
+}
+
+std::vector<Flag> Flags(Settings& settings, bool fit) {
+  std::vector<Flag> flags = {
+      {.name = "data",
+       .value = "FILE",
+       .help = "the published table, as sim/profiles/published/dax_window_sweep.csv, which is the default",
+       .set = SetText(&settings.data)},
+      {.name = "jobs",
+       .value = "FILE",
+       .help = "the fio jobs behind it, in the order in which they ran; default sim/profiles/goyal-2020.fio",
+       .set = SetText(&settings.jobs)},
+      {.name = "train",
+       .value = "GIB,…",
+       .help = "the windows that are fitted to, GiB; the others are held out; default 1,4,16,64",
+       .set = SetWindows(&settings.train)},
+      {.name = "profile",
+       .value = "NAME|FILE",
+       .help = fit ? "where the fit begins; default start-2020" : "what things cost; default goyal-2020",
+       .set = SetText(&settings.profile)},
+      {.name = "threads",
+       .value = "N",
+       .help = "runs at a time; default: the number of processors. Results do not depend on it",
+       .set = SetNumber(&settings.threads, 1, 1024)},
+      {.name = "output",
+       .value = "FILE",
+       .help = "write there instead of to standard output",
+       .set = SetText(&settings.output),
+       .letter = 'o'},
+  };
+  if (!fit) {
+    flags.push_back({.name = "windows",
+                     .value = "GIB,…",
+                     .help = "only these windows of the table; default: all",
+                     .set = SetWindows(&settings.windows)});
+    flags.push_back(
+        {.name = "format",
+         .value = "table|json",
+         .help = "table for people, json for programs",
+         .set = SetWord({"table", "json"}, [&](std::size_t at) { settings.format = at == 0 ? "table" : "json"; })});
+  }
+  return flags;
+}
+
+std::string Found(const std::string& given, const std::string& name) {
+  if (!given.empty()) return given;
+  std::error_code ignored;
+  for (const std::string& folder : DataFolders("profiles")) {
+    if (std::filesystem::exists(folder + "/" + name, ignored)) return folder + "/" + name;
+  }
+  return DataFolders("profiles").front() + "/" + name;
+}
+
+Json SummaryJson(const ErrorSummary& summary) {
+  return {{"cells", summary.cells}, {"median", summary.median}, {"p90", summary.p90}};
+}
+
+struct Summaries {
+  explicit Summaries(const std::vector<Prediction>& all)
+      : held_out(Summarize(all, [](const Prediction& p) { return p.held_out; })),
+        starved(Summarize(all, [](const Prediction& p) { return p.held_out && p.starved; })),
+        baseline(Summarize(all, [](const Prediction& p) { return p.held_out && !p.starved; })),
+        fitted(Summarize(all, [](const Prediction& p) { return !p.held_out; })),
+        closed_form(SummarizeClosedForm(all, [](const Prediction& p) { return p.held_out && p.starved; })) {}
+  ErrorSummary held_out;
+  ErrorSummary starved;
+  ErrorSummary baseline;
+  ErrorSummary fitted;
+  ErrorSummary closed_form;
+};
+
+std::string JsonText(const std::vector<Prediction>& all) {
+  const Summaries summaries(all);
+  Json json;
+  json["summary"]["window_held_out"] = SummaryJson(summaries.held_out);
+  json["summary"]["window_starved"] = SummaryJson(summaries.starved);
+  json["summary"]["window_baseline"] = SummaryJson(summaries.baseline);
+  json["summary"]["window_fitted"] = SummaryJson(summaries.fitted);
+  json["summary"]["window_starved_closed_form"] = SummaryJson(summaries.closed_form);
+  json["cells"] = Json::array();
+  for (const Prediction& p : all) {
+    json["cells"].push_back({{"table", "dax_window_sweep"},
+                             {"window_gib", p.cell.window_gib},
+                             {"pattern", p.cell.pattern},
+                             {"ioengine", p.cell.ioengine},
+                             {"jobs", p.cell.jobs},
+                             {"held_out", p.held_out},
+                             {"starved", p.starved},
+                             {"published_iops", p.cell.iops},
+                             {"predicted_iops", p.predicted_iops},
+                             {"error", p.Error()}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string Signed(double error) {
+  const double percent = error * 100;
+  return absl::StrCat(percent < 0 ? "−" : "+", Percent(std::abs(error)));
+}
+
+std::string TableText(const std::vector<Prediction>& all) {
+  TextTable table({"window", "pattern", "engine", "jobs", "published", "predicted", "error", ""},
+                  {false, true, true, false, false, false, false, true});
+  const auto count = [](double value) { return Grouped(static_cast<std::uint64_t>(std::llround(value))); };
+  for (const Prediction& p : all) {
+    table.Add({absl::StrCat(p.cell.window_gib, " GiB"), p.cell.pattern, p.cell.ioengine, absl::StrCat(p.cell.jobs),
+               count(p.cell.iops), count(p.predicted_iops), Signed(p.predicted_iops / p.cell.iops - 1),
+               p.held_out ? p.starved ? "held out, starved" : "held out" : "fitted"});
+  }
+  const Summaries summaries(all);
+  TextTable summary({"errors", "cells", "median", "90th percentile"}, {true, false, false, false});
+  const auto add = [&](const char* name, const ErrorSummary& of) {
+    if (of.cells > 0) summary.Add({name, Grouped(of.cells), Percent(of.median), Percent(of.p90)});
+  };
+  add("held out", summaries.held_out);
+  add("  of those, starved", summaries.starved);
+  add("    a closed form with three numbers a job", summaries.closed_form);
+  add("  of those, not starved", summaries.baseline);
+  add("fitted", summaries.fitted);
+  return table.ToString("") + "\n" + summary.ToString("");
+}
+
+}  // namespace
+
+int ValidateCommand(const std::vector<std::string>& arguments) {
+  const bool fit = arguments.front() == "fit";
+  Settings settings;
+  if (fit) settings.profile = "start-2020";
+  CommandLine line(
+      fit ? "daxsim fit [--train 1,4,16,64] [--output PROFILE]" : "daxsim validate [--format json]",
+      fit ? "Fits the parameters of the cost model to some windows of the published table, and writes a profile; "
+            "parameters with their standard errors, and residuals, go to standard error."
+          : "Runs the jobs of the published table on each of its windows, and prints predicted beside published.",
+      Flags(settings, fit), "Exit status: 0, 1 for data that cannot be used, 2 for a wrong command line.\n");
+  const auto rest = line.Parse({arguments.begin() + 1, arguments.end()});
+  if (!rest.ok()) return Fail(rest.status(), kExitUsage);
+  if (line.help_wanted()) return Print(line.Help(), "");
+  if (!rest->empty()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest->front(), "\"")), kExitUsage);
+  }
+  auto profile = LoadProfile(settings.profile);
+  if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
+  auto cells = ReadWindowSweep(Found(settings.data, "published/dax_window_sweep.csv"));
+  if (!cells.ok()) return Fail(cells.status(), kExitData);
+  const auto jobs = ReadFioJobFile(Found(settings.jobs, "goyal-2020.fio"));
+  if (!jobs.ok()) return Fail(jobs.status(), kExitData);
+  if (!settings.windows.empty()) {
+    std::erase_if(*cells, [&](const PublishedCell& cell) {
+      return std::find(settings.windows.begin(), settings.windows.end(), cell.window_gib) == settings.windows.end();
+    });
+    if (cells->empty()) {
+      return Fail(absl::InvalidArgumentError("--windows: expected some of the table's windows, got none"), kExitUsage);
+    }
+  }
+  TimedSpec spec;
+  spec.costs = profile->costs;
+  spec.engine.jiffy_ns = profile->jiffy_ns;
+  const int threads = static_cast<int>(settings.threads);
+  if (!fit) {
+    Progress progress("predicting");
+    const auto predictions =
+        PredictCells(*cells, *jobs, spec, settings.train, threads, [&](double share) { progress.Update(share); });
+    if (!predictions.ok()) return Fail(predictions.status(), kExitData);
+    return Print(settings.format == "json" ? JsonText(*predictions) : TableText(*predictions), settings.output);
+  }
+  FitOptions options;
+  options.windows = settings.train;
+  options.threads = threads;
+  options.report = [](const std::string& text) {
+    std::cerr << text << "\n";
+    return true;
+  };
+  const auto result = FitCosts(*cells, *jobs, spec, options);
+  if (!result.ok()) return Fail(result.status(), kExitData);
+  TextTable parameters({"parameter", "ns", "standard error"}, {true, false, false});
+  for (const FittedParameter& parameter : result->parameters) {
+    parameters.Add({parameter.name, Grouped(static_cast<std::uint64_t>(parameter.value)),
+                    Grouped(static_cast<std::uint64_t>(std::llround(parameter.standard_error)))});
+  }
+  std::cerr << "\n" << parameters.ToString("") << "\n" << TableText(result->residuals);
+  Profile fitted = *profile;
+  fitted.name = "goyal-2020";
+  fitted.costs = result->costs;
+  return Print(ProfileText(fitted), settings.output);
+}
+
+}  // namespace v0
+}  // namespace daxcache
