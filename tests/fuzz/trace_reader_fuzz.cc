@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "../../traces/src/crc32c.h"
+#include "daxcache/sim/touched.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/traces/range_stream.h"
 
@@ -71,6 +72,10 @@ void Check(std::string_view bytes) {
     }
   }
   if (!trace->CheckRecords().ok()) return;
+  // Records and a stream that are sound each by themselves need not belong together.
+  if (const auto stream = trace->stored_stream(); stream != nullptr) {
+    (void)daxcache::TouchedPages(*trace, *stream, false);
+  }
   constexpr std::uint64_t kMaxWords = 1 << 16;  // so that memory stays small
   const bool small = daxcache::RangeStream::Build(*trace, {.fold = false, .max_words = kMaxWords}).ok();
   RoundTrip(*trace, daxcache::kTextTrace, false);  // not with names that break lines

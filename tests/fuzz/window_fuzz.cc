@@ -170,10 +170,7 @@ class Fuzzer {
         if (state == SlotState::kMapped && !window_.writable(slot)) window_.BeginUpgrade(slot);
         break;
       case 8:
-        if (state == SlotState::kUpgrading && window_.pins(slot) == 0) {
-          window_.AbortLost(slot);
-          Finish(true, slot);
-        }
+        if (state == SlotState::kUpgrading) Finish(window_.AbortLost(slot), slot);
         break;
       case 9:
         if (state == SlotState::kMapped || state == SlotState::kUpgrading) window_.Pin(slot);

@@ -82,6 +82,7 @@ class Scheduler {
   const std::string& fault() const { return fault_; }
   std::int64_t waits() const { return waits_; }
   std::int64_t removes() const { return removes_; }
+  std::int64_t shrunk() const { return shrunk_; }
 
  private:
   using Call = typename Guest<Win>::Call;
@@ -97,10 +98,12 @@ class Scheduler {
     Call call;
     bool worker = false;
     bool eviction = false;
+    bool shrink = false;
     bool fault = false;
     Doing doing = Doing::kRunning;
     Action action;
     int answer = 0;
+    bool lost = false;
     std::int64_t until = 0;
     std::vector<std::pair<LockName, bool>> held;
   };
@@ -150,6 +153,10 @@ class Scheduler {
     threads_.push_back(thread);
   }
 
+  bool Shrinking() const {
+    return std::any_of(threads_.begin(), threads_.end(), [](const Thread& thread) { return thread.shrink; });
+  }
+
   // One action of one thread that can go on. The number of calls it ended (0 or 1).
   int StepSomebody() {
     ++clock_;
@@ -177,7 +184,7 @@ class Scheduler {
     Thread& thread = threads_[able[Below(static_cast<std::uint32_t>(able.size()))]];
     if (thread.doing == Doing::kMessage) Answered(thread);
     thread.doing = Doing::kRunning;
-    thread.action = guest_.Next(thread.call, std::exchange(thread.answer, 0));
+    thread.action = guest_.Next(thread.call, std::exchange(thread.answer, 0), std::exchange(thread.lost, false));
     return Carry(thread);
   }
 
@@ -214,7 +221,10 @@ class Scheduler {
         return 0;
       }
       case Step::kZap:
-        Expect(Holds(thread, {Lock::kInvalidate, action.file, 0}, true), "zap without the invalidate lock");
+        // A shrunk range cannot be found any more, so it needs no lock.
+        Expect(window_.doomed(action.slot) || Holds(thread, {Lock::kInvalidate, action.file, 0}, true),
+               "zap without the invalidate lock");
+        Expect(thread.call.victim_key().file == action.file, "zap of another file's range");
         return 0;
       case Step::kUse: {
         Expect(window_.pins(action.slot) > 0, "use without a pin");
@@ -249,6 +259,9 @@ class Scheduler {
         return 0;
       case Step::kFreed:
         Expect(action.wake == (window_.state(action.slot) == SlotState::kFree), "waking for a range that is not free");
+        Expect(action.cause != Cause::kShrunk || plan_.resizes, "shrunk without a shrink");
+        Expect(!thread.shrink || action.cause == Cause::kShrunk, "shrunk for another cause");
+        shrunk_ += action.cause == Cause::kShrunk;
         if (action.wake) Wake();
         return 0;
       case Step::kKickWorker:
@@ -263,11 +276,11 @@ class Scheduler {
       case Step::kDone: {
         Expect(thread.held.empty(), "done with a lock held");
         Expect(plan_.errors_percent > 0 || action.error == 0 || action.error == -4, "an error out of nowhere");
-        const bool worker = thread.worker;
-        if (worker) worker_runs_ = false;
+        const bool counts = !thread.worker && !thread.shrink;
+        if (thread.worker) worker_runs_ = false;
         std::swap(thread, threads_.back());
         threads_.pop_back();
-        return worker ? 0 : 1;
+        return counts ? 1 : 0;
       }
     }
     return 0;
@@ -284,6 +297,7 @@ class Scheduler {
   void Answered(Thread& thread) {
     if (thread.action.step == Step::kSetup || thread.action.step == Step::kUpgrade) --setups_[thread.action.file];
     thread.answer = static_cast<int>(Below(100)) < plan_.errors_percent ? -5 : 0;
+    thread.lost = thread.action.step == Step::kUpgrade && thread.answer != 0 && Below(2) == 0;
   }
 
   LockName Name(const Thread& thread) const {
@@ -362,8 +376,12 @@ class Scheduler {
     const std::uint32_t free = window_.free_slots();
     if (Below(2) == 0 && by <= window_.capacity() - window_.size()) {
       Expect(window_.Grow(by).ok(), "grow");
-    } else if (window_.size() > by + 2) {
-      Expect(window_.Shrink(by, [&](SlotId slot) { window_.CommitReclaim(slot); }).ok(), "shrink");
+    } else if (by > 0 && window_.size() > by + 2 && !Shrinking()) {
+      Thread thread;
+      thread.id = next_id_++;
+      thread.call = guest_.StartShrink(by);
+      thread.shrink = true;
+      threads_.push_back(thread);
     }
     for (std::uint32_t i = free; i < window_.free_slots(); ++i) Wake();
   }
@@ -400,6 +418,7 @@ class Scheduler {
   std::int64_t steps_ = 0;
   std::int64_t waits_ = 0;
   std::int64_t removes_ = 0;
+  std::int64_t shrunk_ = 0;
   int next_id_ = 0;
   std::string fault_;
 };
@@ -415,6 +434,7 @@ class GuestScheduleTest : public testing::Test {
   static void Run(const Plan& base, int seeds) {
     std::int64_t waits = 0;
     std::int64_t removes = 0;
+    std::int64_t shrunk = 0;
     for (int shape = 0; shape < 16; ++shape) {
       Plan plan = base;
       plan.fifo_locks = shape & 1;
@@ -428,9 +448,11 @@ class GuestScheduleTest : public testing::Test {
         ASSERT_EQ(scheduler.fault(), "") << "seed " << seed << " shape " << shape;
         waits += scheduler.waits();
         removes += scheduler.removes();
+        shrunk += scheduler.shrunk();
       }
     }
     waits_ += waits;
+    EXPECT_GT(shrunk, 0);
     EXPECT_TRUE(removes > 0 || !base.options.send_remove);
   }
   static inline std::int64_t waits_ = 0;

@@ -214,6 +214,55 @@ TEST_F(GuestTest, AFailedUpgradeEndsTheCallAndLeavesTheRange) {
   EXPECT_EQ(window_->pins(SlotId{0}), 0u);
 }
 
+TEST_F(GuestTest, AnUpgradeThatLosesTheMappingEndsTheCallAndTheRange) {
+  Make(4, Quiet());
+  Map(7, 0, 0);
+  Call call = WriteAt(7, 0);
+  Continue(call, "upgrade 0 write");
+  Steps steps;
+  for (Action action = guest_->Next(call, -12, true);; action = guest_->Next(call)) {
+    steps.push_back(Text(action));
+    if (action.step == Step::kDone) break;
+  }
+  // Readers may still have it in their page tables; the host has nothing left to remove.
+  EXPECT_THAT(steps, ElementsAre("unlock dax:7 x", "zap 0", "freed 0 evicted wake", "unlock inode:7 x", "done -12"));
+  EXPECT_EQ(call.victim_key(), At(7, 0));
+  EXPECT_EQ(window_->Find(At(7, 0)), kNoSlot);
+  EXPECT_EQ(window_->free_slots(), 4u);
+}
+
+TEST_F(GuestTest, AnUpgradeThatLosesAMappingInUseFreesItAtTheLastUse) {
+  Make(4, Quiet());
+  Map(7, 0, 0);
+  Call reader = FaultAt(7, 0);
+  Continue(reader, "use 0");
+  Call waits = FaultAt(7, 0, true);  // wants to upgrade too
+  Continue(waits, "lock dax:7 x");
+  Call call = FaultAt(7, 0, true);
+  Continue(call, "upgrade 0 write");
+  EXPECT_EQ(Text(guest_->Next(call, -12, true)), "unlock dax:7 x");
+  EXPECT_THAT(Continue(call), ElementsAre("unlock entry:7 x", "unlock invalidate:7 s", "done -12"));
+  EXPECT_EQ(window_->Find(At(7, 0)), kNoSlot);
+  // Whoever waited for the upgrade maps the range anew.
+  EXPECT_THAT(Continue(waits),
+              ElementsAre("unlock dax:7 x", "lock dax:7 s", "unlock dax:7 s", "lock dax:7 x", "setup 1 write",
+                          "unlock dax:7 x", "use 1", "unlock entry:7 x", "unlock invalidate:7 s", "done 0"));
+  EXPECT_THAT(Continue(reader),
+              ElementsAre("zap 0", "freed 0 evicted wake", "unlock entry:7 x", "unlock invalidate:7 s", "done 0"));
+  EXPECT_EQ(window_->Find(At(7, 0)), SlotId{1});
+  EXPECT_EQ(window_->free_slots(), 3u);
+}
+
+TEST_F(GuestTest, OnlyAFailedUpgradeLosesAMapping) {
+  Make(4, Quiet());
+  Map(7, 0, 0);
+  Call call = WriteAt(7, 0);
+  Continue(call, "upgrade 0 write");
+  EXPECT_EQ(Text(guest_->Next(call, 0, true)), "unlock dax:7 x");
+  EXPECT_THAT(Continue(call), ElementsAre("use 0", "unlock inode:7 x", "done 0"));
+  EXPECT_TRUE(window_->writable(SlotId{0}));
+}
+
 TEST_F(GuestTest, TwoWantToUpgradeOneDoes) {
   Make(4, Quiet());
   Map(7, 0, 0);
@@ -606,6 +655,85 @@ TEST_F(GuestTest, ARangeWhoseFileGoesBeforeItsUpgradeIsMappedAnew) {
   EXPECT_THAT(Continue(call),
               ElementsAre("unlock dax:7 x", "remove 0 of 1", "freed 0 evicted wake", "lock dax:7 s", "unlock dax:7 s",
                           "lock dax:7 x", "setup 1 write", "unlock dax:7 x", "use 1", "unlock inode:7 x", "done 0"));
+}
+
+// --- a smaller window
+// --------------------------------------------------------------------------------------------------
+
+TEST_F(GuestTest, AShrinkTakesTheEndOfTheWindowOutOfPageTablesAndRemovesIt) {
+  Make(6, Quiet());
+  Map(7, 0, 1);
+  Map(1, 0, 1);
+  Call call = guest_->StartShrink(4);  // two of them free
+  EXPECT_THAT(Continue(call, "zap 2"), ElementsAre("zap 3", "zap 2"));
+  EXPECT_EQ(call.victim_key(), At(1, 0));
+  EXPECT_EQ(window_->size(), 2u);
+  EXPECT_EQ(window_->Find(At(1, 0)), kNoSlot);
+  const Action remove = guest_->Next(call);
+  EXPECT_EQ(Text(remove), "remove 3 of 2");
+  EXPECT_EQ(remove.cause, Cause::kShrunk);
+  EXPECT_EQ(guest_->NextInBatch(SlotId{3}), SlotId{2});
+  EXPECT_THAT(Continue(call), ElementsAre("freed 3 shrunk", "freed 2 shrunk", "done 0"));
+  EXPECT_EQ(window_->state(SlotId{3}), SlotState::kRetired);
+  EXPECT_NE(window_->Find(At(7, 1)), kNoSlot);
+}
+
+TEST_F(GuestTest, AShrinkSendsInBatchesWhateverTheAnswers) {
+  Make(600, Quiet());
+  Map(7, 0, 599);
+  std::vector<std::uint32_t> counts;
+  const Steps steps = Run(guest_->StartShrink(599), [&](const Action& action) {
+    if (action.step == Step::kRemove) counts.push_back(action.count);
+    return -5;  // of removals and of zaps
+  });
+  EXPECT_THAT(counts, ElementsAre(256, 256, 87));
+  EXPECT_EQ(steps.size(), 599u + 3u + 599u + 1u);
+  EXPECT_EQ(steps.back(), "done 0");
+  EXPECT_EQ(window_->mapped_slots(), 1u);
+}
+
+TEST_F(GuestTest, AShrinkToNothingIsRefused) {
+  Make(4, Quiet());
+  Map(7, 0, 3);
+  EXPECT_THAT(Run(guest_->StartShrink(4)), ElementsAre("done -22"));
+  EXPECT_EQ(window_->size(), 4u);
+  EXPECT_EQ(window_->mapped_slots(), 4u);
+}
+
+TEST_F(GuestTest, AShrunkRangeInUseGoesWithItsLastUser) {
+  Make(4, Quiet());
+  Map(1, 0, 2);
+  Call a = FaultAt(7, 0);
+  Continue(a, "use 3");
+  Call b = ReadAt(7, 0);
+  Continue(b, "use 3");
+  EXPECT_THAT(Run(guest_->StartShrink(1)), ElementsAre("done 0"));
+  EXPECT_THAT(Continue(b), ElementsAre("unlock inode:7 s", "done 0"));
+  EXPECT_THAT(Continue(a), ElementsAre("zap 3", "remove 3 of 1", "freed 3 shrunk", "unlock entry:7 x",
+                                       "unlock invalidate:7 s", "done 0"));
+  EXPECT_EQ(window_->state(SlotId{3}), SlotState::kRetired);
+}
+
+TEST_F(GuestTest, AShrunkRangeIsAShrunkOneWhenTheWindowHasGrownAgain) {
+  Make(4, Quiet());
+  Map(1, 0, 2);
+  Call call = ReadAt(7, 0);
+  Continue(call, "setup 3 read");
+  EXPECT_THAT(Run(guest_->StartShrink(1)), ElementsAre("done 0"));
+  ASSERT_TRUE(window_->Grow(1).ok());
+  // Its file goes too; what doomed it first is what it is told of.
+  EXPECT_THAT(Run(guest_->StartEviction(FileId{7})), ElementsAre("done 0"));
+  EXPECT_THAT(Continue(call), ElementsAre("unlock dax:7 x", "use 3", "zap 3", "remove 3 of 1", "freed 3 shrunk wake",
+                                          "unlock inode:7 s", "done 0"));
+  EXPECT_EQ(window_->state(SlotId{3}), SlotState::kFree);
+  EXPECT_FALSE(window_->shrunk(SlotId{3}));
+}
+
+TEST_F(GuestTest, AShrinkBelowTheThresholdKicksTheWorker) {
+  Make(20, ReclaimOptions::Linux());  // threshold 4
+  Map(7, 0, 9);
+  EXPECT_THAT(Run(guest_->StartShrink(10)), ElementsAre("kick 0", "done 0"));
+  EXPECT_THAT(Run(guest_->StartShrink(1)), ElementsAre("zap 9", "remove 9 of 1", "freed 9 shrunk", "done 0"));
 }
 
 // --- other mechanics

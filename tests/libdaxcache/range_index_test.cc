@@ -2,9 +2,11 @@
 // collide, erasures that wrap around the table's end, a table as full as it gets.
 #include "daxcache/range_index.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -73,14 +75,64 @@ TEST_F(EntryTableTest, ReplaceKeepsTheChainWhole) {
   EXPECT_EQ(find(3), 3u);
 }
 
+// --- the seed
+// -----------------------------------------------------------------------------------------------------
+
+// A guest that knows the code chooses ranges that collide; with a seed that it does not know they do not.
+TEST(HashSeedTest, ChosenCollisionsAreSpreadByASeed) {
+  constexpr int kShift = 64 - 12;
+  std::vector<FileRange> chosen;
+  for (std::uint64_t i = 0; chosen.size() < 256; ++i) {
+    const FileRange range{FileId{static_cast<std::uint32_t>(i % 7)}, i / 7};
+    if (internal::HashOfRange(0, range) >> kShift == 0) chosen.push_back(range);
+  }
+  for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{1} << 63, std::uint64_t{0x123456789abcdef}}) {
+    std::set<std::uint64_t> places;
+    for (const FileRange& range : chosen) places.insert(internal::HashOfRange(seed, range) >> kShift);
+    EXPECT_GT(places.size(), 200u) << seed;  // 248 expected of 256 in 4096 places
+  }
+}
+
+// Were index times a factor (here 2^64 over the golden ratio) and file only added up, these would collide under every
+// seed: the range of that index of file 0, and range 0 of a file whose number is the product.
+TEST(HashSeedTest, EqualSumsDoNotCollide) {
+  for (const std::uint64_t index : {360651927003u, 724275069079u, 8694272044021u, 299953871126261u}) {
+    const std::uint64_t product = index * 0x9e3779b97f4a7c15u;
+    ASSERT_LT(product, ToIndex(kNoFile));
+    const FileRange other{FileId{static_cast<std::uint32_t>(product)}, 0};
+    for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0x123456789abcdef}}) {
+      EXPECT_NE(internal::HashOfRange(seed, {FileId{0}, index}), internal::HashOfRange(seed, other));
+    }
+  }
+}
+
+// The same for files, and for the slots by whose hashes the trees are balanced.
+TEST(HashSeedTest, FilesAndSlotsToo) {
+  std::vector<std::uint32_t> slots(1000);
+  std::iota(slots.begin(), slots.end(), 0u);
+  const auto falling = [&](std::uint64_t seed) {
+    int count = 0;
+    for (std::size_t i = 1; i < slots.size(); ++i) {
+      count += internal::HashOfSlot(seed, slots[i]) < internal::HashOfSlot(seed, slots[i - 1]);
+    }
+    return count;
+  };
+  std::sort(slots.begin(), slots.end(),
+            [](std::uint32_t a, std::uint32_t b) { return internal::HashOfSlot(0, a) > internal::HashOfSlot(0, b); });
+  EXPECT_EQ(falling(0), 999);  // inserted in this order at rising offsets, they are a list
+  EXPECT_NEAR(falling(77), 500, 60);
+  EXPECT_NE(internal::HashOfFile(0, FileId{3}), internal::HashOfFile(77, FileId{3}));
+}
+
 // --- both indexes
 // -----------------------------------------------------------------------------------------------------
 
 // What the two need to be tested alike: keys for ranges 0 … kRanges-1 of files 0 … kFiles-1, some of which exist.
+template <std::uint64_t kSeed>
 struct HashKeys {
   using Index = HashIndex;
   explicit HashKeys(std::uint32_t, std::uint64_t, std::uint64_t offset) : offset_(offset) {}
-  HashIndex::Space space() const { return {}; }
+  HashIndex::Space space() const { return {.seed = kSeed}; }
   FileRange Key(std::uint32_t file, std::uint64_t number) const { return {FileId{file}, offset_ + number}; }
   std::uint64_t IndexOf(std::uint64_t number) const { return offset_ + number; }
   std::uint64_t offset_;
@@ -115,7 +167,7 @@ struct DenseKeys {
 
 template <class Keys>
 class IndexTest : public testing::Test {};
-using BothIndexes = testing::Types<HashKeys, DenseKeys>;
+using BothIndexes = testing::Types<HashKeys<0>, HashKeys<0xfedcba9876543210u>, DenseKeys>;
 TYPED_TEST_SUITE(IndexTest, BothIndexes);
 
 TYPED_TEST(IndexTest, AgreesWithMap) {

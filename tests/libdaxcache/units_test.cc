@@ -225,6 +225,11 @@ TEST(ReclaimOptionsTest, RefusesWhatCannotWork) {
   options = {};
   options.delay = absl::Milliseconds(-1);
   EXPECT_FALSE(options.Validate().ok());
+  options = {};
+  options.idle = absl::Milliseconds(-1);
+  EXPECT_FALSE(options.Validate().ok());
+  options.idle = absl::Seconds(5);
+  EXPECT_TRUE(options.Validate().ok());
   // Without a worker, whoever waits for a range must be able to take one.
   options = ReclaimOptions::Demand();
   options.faults = InlineReclaim::kNever;

@@ -82,7 +82,7 @@ TYPED_TEST(WindowMemoryTest, NothingIsAllocatedAfterConstruction) {
       for (Action action = guest.Next(call); action.step != Step::kDone;) {
         kicked = kicked || action.step == Step::kKickWorker;
         const bool asked = action.step == Step::kSetup || action.step == Step::kRemove || action.step == Step::kUpgrade;
-        action = guest.Next(call, asked && random() % 32 == 0 ? -5 : 0);
+        action = guest.Next(call, asked && random() % 32 == 0 ? -5 : 0, random() % 2 == 0);
         if (++steps > 100000) return false;
       }
       return kicked;
@@ -101,7 +101,7 @@ TYPED_TEST(WindowMemoryTest, NothingIsAllocatedAfterConstruction) {
           break;
         case 3:
           if (random() % 8 != 0 || window.size() <= kSlots) break;
-          (void)window.Shrink(random() % (window.size() - kSlots), [&](SlotId slot) { window.CommitReclaim(slot); });
+          kicked = run(guest.StartShrink(random() % (window.size() - kSlots)));
           break;
         default: kicked = run(IsMapped(touch.op) ? guest.StartFault(key, touch) : guest.StartCall(key, touch, 3));
       }

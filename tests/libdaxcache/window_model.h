@@ -28,6 +28,8 @@ class WindowModel {
     bool dirty = false;
     bool doomed = false;  // bound, but to be forgotten
     FileRange range;
+    bool shrunk = false;  // doomed by a smaller window
+    bool lost = false;    // doomed by the host
   };
   struct Held {
     bool any = false;
@@ -118,17 +120,18 @@ class WindowModel {
       return false;
     }
     const std::uint32_t pins = s.pins;
-    s = {SlotState::kMapped, pins, held.writable, held.dirty, slot >= size, held.range};
+    s = {SlotState::kMapped, pins, held.writable, held.dirty, slot >= size, held.range, slot >= size};
     queue.push_back(slot);
     if (!s.doomed) Insert(slot);
     return Settle(slot);
   }
-  void AbortLost(std::uint32_t slot) {
+  bool AbortLost(std::uint32_t slot) {
     Slot& s = slots[slot];
     if (!s.doomed) Unbind(slot);
     s.doomed = true;
-    Leave(slot);
-    s.state = SlotState::kReclaiming;
+    s.lost = true;
+    s.state = SlotState::kMapped;
+    return Settle(slot);
   }
 
   bool Candidate(std::uint32_t slot, FileId file) const {
@@ -193,6 +196,7 @@ class WindowModel {
         free.erase(std::find(free.begin(), free.end(), slot));
         slots[slot] = {};
       } else if (state != SlotState::kTaken && state != SlotState::kRetired && !slots[slot].doomed) {
+        slots[slot].shrunk = true;
         gone.push_back(slot);
       }
     }

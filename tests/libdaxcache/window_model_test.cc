@@ -169,11 +169,9 @@ class WindowModelTest : public testing::Test {
       case 12: {
         last_ = "BeginUpgrade or AbortLost";
         if (Below(4) == 0) {
-          const std::uint32_t slot =
-              Some(model, [](const Slot& s) { return s.state == SlotState::kUpgrading && s.pins == 0; });
+          const std::uint32_t slot = InState(model, SlotState::kUpgrading);
           if (slot == WindowModel::kNone) break;
-          window.AbortLost(SlotId{slot});
-          model.AbortLost(slot);
+          EXPECT_EQ(window.AbortLost(SlotId{slot}), model.AbortLost(slot));
           break;
         }
         const std::uint32_t slot =
@@ -295,6 +293,8 @@ class WindowModelTest : public testing::Test {
       if (s.state < SlotState::kMapping || s.state == SlotState::kRetired) continue;
       EXPECT_EQ(window.range(slot), s.range) << "slot " << i;
       EXPECT_EQ(window.doomed(slot), s.doomed) << "slot " << i;
+      EXPECT_EQ(window.shrunk(slot), s.shrunk) << "slot " << i;
+      EXPECT_EQ(window.lost(slot), s.lost) << "slot " << i;
       EXPECT_EQ(window.writable(slot), s.writable) << "slot " << i;
       EXPECT_EQ(window.dirty(slot), s.dirty) << "slot " << i;
     }

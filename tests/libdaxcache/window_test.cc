@@ -183,11 +183,36 @@ TYPED_TEST(WindowTest, AnUpgradeThatLosesTheMapping) {
   auto& w = this->window_;
   const SlotId slot = this->Map(0, 0);
   w.BeginUpgrade(slot);
-  w.AbortLost(slot);
+  EXPECT_TRUE(w.AbortLost(slot));
+  EXPECT_TRUE(w.lost(slot));
   EXPECT_EQ(this->Lookup(0, 0), LookupKind::kMiss);
   EXPECT_EQ(w.policy().gone, 1);
   w.CommitReclaim(slot);
+  EXPECT_FALSE(w.lost(slot));
   EXPECT_THAT(this->FreeList(), ElementsAre(1, 2, 3, 0));
+}
+
+TYPED_TEST(WindowTest, AnUpgradeThatLosesAMappingInUse) {
+  auto& w = this->window_;
+  const SlotId slot = this->Map(0, 0);
+  w.Pin(slot);
+  w.Pin(slot);
+  w.BeginUpgrade(slot);
+  EXPECT_FALSE(w.AbortLost(slot));
+  // Nobody finds it, and it is nobody's victim: its range may be mapped elsewhere.
+  EXPECT_EQ(this->Lookup(0, 0), LookupKind::kMiss);
+  EXPECT_EQ(w.BeginReclaim(Scope::Any()), kNoSlot);
+  EXPECT_THAT(this->Invalidate(0), IsEmpty());
+  EXPECT_EQ(this->Map(0, 0), SlotId{1});
+  EXPECT_FALSE(w.Unpin(slot));
+  EXPECT_EQ(w.policy().gone, 0);
+  EXPECT_TRUE(w.Unpin(slot));
+  EXPECT_EQ(w.policy().gone, 1);
+  EXPECT_TRUE(w.lost(slot));
+  EXPECT_EQ(w.state(slot), SlotState::kReclaiming);
+  w.CommitReclaim(slot);
+  EXPECT_EQ(this->Lookup(0, 0), LookupKind::kHit);
+  EXPECT_THAT(this->FreeList(), ElementsAre(2, 3, 0));
 }
 
 TYPED_TEST(WindowTest, AReclaimedRangeIsBusyUntilItIsGone) {

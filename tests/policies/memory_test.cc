@@ -95,7 +95,7 @@ TEST(Memory, NothingIsAllocatedOnceTheyStand) {
     for (std::size_t at = 0; at < stream.size(); ++at) {
       demand.Access(stream[at], next[at], static_cast<std::int64_t>(at));
       if constexpr (WrapsPolicy<P>) {
-        demand.window().policy().OnOpen(FileId{stream[at] / 10}, 1000, static_cast<std::int64_t>(at));
+        demand.window().policy().OnOpen(FileId{stream[at] / 10}, 1000);
       }
     }
     EXPECT_EQ(allocations, before) << P::kName;

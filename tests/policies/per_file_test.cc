@@ -84,12 +84,12 @@ TEST(PerFile, TheDriversSizeCountsAtTheOpen) {
   options.min_size = ByteSize(500);
   Demand<Lru> demand(FourFiles(), 4, options);
   Lru& policy = demand.window().policy();
-  EXPECT_FALSE(policy.OnOpen(FileId{0}, 0, 1));  // being written: empty as yet
+  EXPECT_FALSE(policy.OnOpen(FileId{0}, 0));  // being written: empty as yet
   EXPECT_FALSE(policy.UsesWindow(FileId{0}));
-  EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000, 2));
+  EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000));
   EXPECT_FALSE(policy.UsesWindow(FileId{0})) << "the answer holds while the inode lives";
   policy.OnEvict(FileId{0});
-  EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000, 3));
+  EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000));
   EXPECT_TRUE(policy.UsesWindow(FileId{0}));
   EXPECT_TRUE(policy.UsesWindow(FileId{1})) << "never opened: as large as the trace says";
 }
@@ -99,24 +99,24 @@ TEST(PerFile, HotFilesComeInAndColdOnesGoAtAnOpen) {
   options.hot = {.accesses = 2, .within = absl::Seconds(10)};
   Demand<Lru> demand(FourFiles(), 4, options);
   Lru& policy = demand.window().policy();
-  EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000, 0));
+  EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000));
   demand.Access(0, kNeverUsed, 1 * kSecond);
   EXPECT_TRUE(demand.bypassed());
   demand.Access(0, kNeverUsed, 2 * kSecond);
   EXPECT_TRUE(demand.bypassed()) << "hot, but its inode lives";
-  EXPECT_TRUE(policy.OnOpen(FileId{0}, 1000, 3 * kSecond));
+  EXPECT_TRUE(policy.OnOpen(FileId{0}, 1000));
   demand.Access(0, kNeverUsed, 3 * kSecond);
   demand.Access(1, kNeverUsed, 4 * kSecond);
   EXPECT_EQ(Held(demand), (Numbers{0, 1}));
   // Hits count, and keep it hot.
   for (std::int64_t at = 9; at < 60; at += 5) {
     EXPECT_TRUE(demand.Access(0, kNeverUsed, at * kSecond));
-    EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000, at * kSecond));
+    EXPECT_FALSE(policy.OnOpen(FileId{0}, 1000));
   }
   EXPECT_FALSE(policy.rules().Marked(FileId{0}));
   EXPECT_TRUE(demand.Access(0, kNeverUsed, 101 * kSecond)) << "late, so it has cooled; mapped while its inode lives";
   EXPECT_TRUE(policy.rules().Marked(FileId{0}));
-  EXPECT_TRUE(policy.OnOpen(FileId{0}, 1000, 102 * kSecond));
+  EXPECT_TRUE(policy.OnOpen(FileId{0}, 1000));
   demand.window().Invalidate(FileId{0}, [&](SlotId slot) { demand.window().CommitReclaim(slot); });
   EXPECT_FALSE(policy.UsesWindow(FileId{0}));
   EXPECT_TRUE(demand.window().CheckInvariants().ok());
@@ -127,12 +127,12 @@ TEST(PerFile, TheLastCloseOfAMarkedFileReturnsItsRanges) {
   options.hot = {.accesses = 2, .within = absl::Seconds(10)};
   Demand<Lru> demand(FourFiles(), 4, options);
   Lru& policy = demand.window().policy();
-  policy.OnOpen(FileId{0}, 1000, 0);
+  policy.OnOpen(FileId{0}, 1000);
   demand.Access(0, kNeverUsed, 1);
-  EXPECT_FALSE(policy.OnClose(FileId{0}, 2));
-  policy.OnOpen(FileId{0}, 1000, 3);
+  EXPECT_FALSE(policy.OnClose(FileId{0}));
+  policy.OnOpen(FileId{0}, 1000);
   demand.Access(0, kNeverUsed, 3);
-  EXPECT_TRUE(policy.OnClose(FileId{0}, 4));
+  EXPECT_TRUE(policy.OnClose(FileId{0}));
   // What comes after the last close, through a mapping that outlives it, is an access to a new inode.
   EXPECT_FALSE(demand.Access(0, kNeverUsed, 5));
   EXPECT_FALSE(demand.bypassed());

@@ -12,6 +12,7 @@
 #include "daxcache/traces/range_stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "traces/forged_dxt.h"
 #include "traces/trace_testing.h"
 
 namespace daxcache {
@@ -49,58 +50,6 @@ bool SameStream(const RangeStream& a, const RangeStream& b) {
          std::ranges::equal(x.first_range, y.first_range) && x.accesses == y.accesses && x.touches == y.touches &&
          x.extending_accesses == y.extending_accesses && x.extending_touches == y.extending_touches;
 }
-
-// Sets a number in the header or the table, or in a section's bytes, and makes the checksums right again: what someone
-// could write on purpose.
-struct Forged {
-  explicit Forged(std::string original) : bytes(std::move(original)) {}
-  template <class T>
-  T Get(std::size_t offset) const {
-    T value;
-    std::memcpy(&value, bytes.data() + offset, sizeof value);
-    return value;
-  }
-  template <class T>
-  void Set(std::size_t offset, T value) {
-    std::memcpy(bytes.data() + offset, &value, sizeof value);
-  }
-  std::size_t Entry(std::size_t section) const { return 64 + 48 * section; }
-  std::size_t SectionOffset(std::size_t section) const { return Get<std::uint64_t>(Entry(section) + 8); }
-  const std::string& Sealed() {
-    const std::uint32_t sections = Get<std::uint32_t>(12);
-    for (std::size_t i = 0; i < sections; ++i) {
-      const std::uint64_t offset = SectionOffset(i);
-      const std::uint64_t size = Get<std::uint64_t>(Entry(i) + 16);
-      if (offset > bytes.size() || size > bytes.size() - offset) continue;
-      Set(Entry(i) + 4, internal::Crc32c(std::as_bytes(std::span(bytes)).subspan(offset, size)));
-    }
-    Set(36, std::uint32_t{0});
-    Set(36, internal::Crc32c(std::as_bytes(std::span(bytes)).first(64 + 48 * sections)));
-    return bytes;
-  }
-  std::string bytes;
-};
-enum {
-  kTimes,
-  kTaskIds,
-  kFileIds,
-  kOps,
-  kOffsets,
-  kLengths,
-  kFiles,
-  kPaths,
-  kTasks,
-  kTaskNames,
-  kSkipped,
-  kReasons,
-  kStream,
-  kWords,
-  kRepeats,
-  kRangeFiles,
-  kRangeIndexes,
-  kFirstRange,
-  kRecords
-};
 
 TEST(Crc32c, KnownValues) {
   // RFC 3720, B.4, and the check value of the catalogue of CRC algorithms.
@@ -239,6 +188,27 @@ TEST(Dxt, ForgedTablesAreRefusedAtOpen) {
   for (const std::uint8_t repeats : {std::uint8_t{0}, std::uint8_t{2}}) {
     EXPECT_THAT(refused([&](Forged& f) { f.Set(f.SectionOffset(kRepeats), repeats); }), HasSubstr("expected "));
   }
+}
+
+TEST(Dxt, PaddingIsZero) {
+  const std::string bytes = ToBytes(FromText(kExample), kDxt);
+  const Forged whole(bytes);
+  std::size_t gaps = 0;
+  for (std::size_t section = 0; section < kRecords; ++section) {
+    const std::size_t end = whole.SectionOffset(section) + whole.Get<std::uint64_t>(whole.Entry(section) + 16);
+    if (end == whole.SectionOffset(section + 1)) continue;
+    ++gaps;
+    Forged forged(bytes);
+    forged.Set(end, std::uint8_t{1});
+    EXPECT_THAT(std::string(Parse(forged.Sealed()).status().message()), HasSubstr("expected zeros between sections"));
+  }
+  EXPECT_GT(gaps, 5u);
+}
+
+TEST(Dxt, TasksDoNotEndBeforeTheyStart) {
+  Forged forged(ToBytes(FromText(kExample), kDxt));
+  forged.Set(forged.SectionOffset(kTasks) + 8, std::int64_t{std::numeric_limits<std::int64_t>::max()});
+  EXPECT_THAT(std::string(Parse(forged.Sealed()).status().message()), HasSubstr("to its end, got"));
 }
 
 TEST(Dxt, ForgedRecordsAreRefusedWhenTheyAreRead) {

@@ -52,7 +52,9 @@ const std::map<std::string, std::string> kMessages = {
     {"negative_time.trace", ":5: expected a time in ns from 0 to 9223372036854775807, got \"-1\""},
     {"no_header.trace", ":1: expected a trace (one of FORMATS), got \"file 0 4096 a\""},
     {"no_time.iolog", ":2: expected a time in us and a file's name, got \"a\""},
-    {"not_added.iolog", ":2: expected a file that was added before, got \"a\""},
+    {"not_added.iolog",
+     ":2: expected a file that was added before (jobs that share a log cut each other's lines: give each its own "
+     "write_iolog), got \"a\""},
     {"nul_in_comment.trace", ":5: expected a comment without NUL bytes, got \"# a\\x00b\""},
     {"nul_in_path.trace", ":2: expected a path without NUL bytes, got \"a\\x00b\""},
     {"nul_in_record.trace", ":5: expected an offset from 0 to 18446744073709551615, got \"\\x00\""},
@@ -81,7 +83,8 @@ const std::map<std::string, std::string> kMessages = {
     {"undeclared_task.trace", ":5: expected a task that was declared before, got task 1"},
     {"unknown_action.iolog",
      ":3: expected TIME FILE add|open|close or TIME FILE read|write|trim|sync|datasync|sync_file_range|syncfs|wait "
-     "OFFSET LENGTH, got \"2 a erase 0 4096\""},
+     "OFFSET LENGTH (jobs that share a log cut each other's lines: give each its own write_iolog), got \"2 a erase 0 "
+     "4096\""},
     {"unknown_keyword.trace",
      ":5: expected a record (a time first), \"file …\", \"task …\" or a comment, got \"inode 3\""},
     {"unknown_operation.trace", ":5: expected an operation (one of R W F G O C T D), got \"X\""},
@@ -120,6 +123,20 @@ TEST(Malformed, EveryFileOfTheCorpusGetsItsMessage) {
     ++seen;
   }
   EXPECT_EQ(seen, kMessages.size());
+}
+
+TEST(Malformed, WhatAProgramWouldNotWrite) {
+  const std::string end_first = "daxtrace 1\nfile 0 4096 a\ntask 0 - 9 5 0 0 make\n";
+  EXPECT_THAT(MessageFor(end_first), HasSubstr("it:3: expected an end time of at least 9 ns (the start)"));
+  const std::string none = "daxtrace 1\n# mapped touches: none\nfile 0 4096 a\ntask 0 - 0 9 0 0 make\n1 0 F 0 0 4096\n";
+  EXPECT_THAT(MessageFor(none), HasSubstr("it:5: expected no mapped touches (the trace says so above)"));
+  const std::string strace = "7 1.000000 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a>\n";
+  EXPECT_THAT(MessageFor(strace + "7 1.000001 pread64(3</a>, \"\"..., 4096, -5) = 4096\n"),
+              HasSubstr("it:2: expected an offset of at least 0, got -5"));
+  EXPECT_THAT(MessageFor("7 1.000000 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a>\r\n"),
+              HasSubstr("it:1: expected a line that ends in LF alone"));
+  EXPECT_THAT(MessageFor(strace + std::string("7 1.000001 close(3</a\0>) = 0\n", 31)),
+              HasSubstr("it:2: expected a line without NUL bytes"));
 }
 
 TEST(Malformed, HugeLine) {

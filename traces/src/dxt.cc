@@ -215,6 +215,9 @@ struct File {
       } else if (entry.width != 0 || entry.base != 0 || entry.scale != 0) {
         return Error(at, "no packing outside of columns, got some");
       }
+      for (std::uint64_t byte = end; byte < entry.offset; ++byte) {
+        if (bytes[byte] != std::byte{0}) return Error(byte, "zeros between sections, got others");
+      }
       end = entry.offset + entry.bytes;
     }
     if (end != bytes.size()) return Error(end, "the end of the file after the last section, got more");
@@ -289,6 +292,10 @@ absl::Status ReadTables(const File& file, Trace::Parts& parts) {
     if (TaskId{entry.parent} != kNoTask && entry.parent >= parts.tasks.size()) {
       return file.Error(file.entries[kTasks].offset, "a parent before task ", parts.tasks.size(), ", got ",
                         entry.parent);
+    }
+    if (entry.start_ns < 0 || entry.end_ns < entry.start_ns) {
+      return file.Error(file.entries[kTasks].offset, "task ", parts.tasks.size(),
+                        " from 0 ns or later to its end, got ", entry.start_ns, " to ", entry.end_ns);
     }
     parts.tasks.push_back({.parent = TaskId{entry.parent},
                            .start_ns = entry.start_ns,

@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kHeader = "fio version ";
 constexpr std::int64_t kNsPerUs = 1000;
 
-enum class Action { kAdd, kOpen, kClose, kRead, kWrite, kOther };
+enum class Action { kAdd, kOpen, kClose, kRead, kWrite, kTrim, kOther };
 struct Word {
   std::string_view word;
   Action action;
@@ -32,7 +32,7 @@ struct Word {
 constexpr Word kFileActions[] = {{"add", Action::kAdd}, {"open", Action::kOpen}, {"close", Action::kClose}};
 // io_ddir_name() in fio's io_ddir.h, and "wait" of version 2.
 constexpr Word kIoActions[] = {{"read", Action::kRead},      {"write", Action::kWrite},
-                               {"trim", Action::kOther},     {"sync", Action::kOther},
+                               {"trim", Action::kTrim},      {"sync", Action::kOther},
                                {"datasync", Action::kOther}, {"sync_file_range", Action::kOther},
                                {"syncfs", Action::kOther},   {"wait", Action::kOther}};
 
@@ -143,12 +143,21 @@ class Reader {
       }
       return absl::OkStatus();
     }
-    if (word->action == Action::kOther) {
+    if (word->action == Action::kTrim) {
+      // No access, but the file reaches that far.
+      const auto trimmed = files_.find(AbslView(rest));
+      if (trimmed != files_.end() && length <= internal::kMaxExtent && offset <= internal::kMaxExtent - length) {
+        extents_[trimmed->second] = std::max(extents_[trimmed->second], offset + length);
+      }
+    }
+    if (word->action == Action::kOther || word->action == Action::kTrim) {
       builder_.Skip(absl::StrCat("fio '", AbslView(word->word), "' lines"));
       return absl::OkStatus();
     }
     const auto file = files_.find(AbslView(rest));
-    if (file == files_.end()) return lines_.Expected("a file that was added before", rest);
+    if (file == files_.end()) {
+      return lines_.Expected(absl::StrCat("a file that was added before", AbslView(SharedHint())), rest);
+    }
     Access access{.time_ns = time_ns,
                   .task = TaskId{static_cast<std::uint32_t>(run_ends_.size() - 1)},
                   .file = FileId{file->second},
@@ -169,15 +178,16 @@ class Reader {
     return absl::OkStatus();
   }
 
+  // Whatever a line looks like that two jobs wrote at once, this is what helps.
+  std::string_view SharedHint() const {
+    return " (jobs that share a log cut each other's lines: give each its own write_iolog)";
+  }
+
   absl::Status BadLine(std::string_view line) const {
     const std::string shape =
         absl::StrCat(version_ == 3 ? "TIME " : "", "FILE add|open|close or ", version_ == 3 ? "TIME " : "",
                      "FILE read|write|trim|sync|datasync|sync_file_range|syncfs|wait OFFSET LENGTH");
-    if (line.find(kHeader) != std::string_view::npos) {
-      return lines_.Expected(
-          absl::StrCat(shape, " (jobs that share a log cut each other's lines: give each its own write_iolog)"), line);
-    }
-    return lines_.Expected(shape, line);
+    return lines_.Expected(absl::StrCat(shape, AbslView(SharedHint())), line);
   }
 
   Input& input_;

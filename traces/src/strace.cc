@@ -1085,15 +1085,19 @@ absl::Status Reader::Exec(Task& task, std::string_view path_arg, const std::opti
 
 absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, std::uint64_t result) {
   const absl::Status ok = absl::OkStatus();
-  // The offset of pread(2) and its kin; -1 (preadv2) means the file's position.
-  const auto offset_at = [&](std::size_t i) -> std::optional<std::optional<std::uint64_t>> {
+  // The offset of pread(2) and its kin; -1 (preadv2) means the file's position. With any other negative one the call
+  // would have failed.
+  const auto offset_at = [&](std::size_t i) -> absl::StatusOr<std::optional<std::uint64_t>> {
     const auto offset = ParseSigned(Arg(call, i));
     if (!offset) {
       if (ParseNumber(Arg(call, i))) return std::optional<std::uint64_t>(*ParseNumber(Arg(call, i)));
       Skip("calls with arguments that are not understood");
-      return std::nullopt;
+      return absl::NotFoundError("");
     }
-    if (*offset < 0) return std::optional<std::uint64_t>();
+    if (*offset == -1 && (known.kind == Kind::kReadV2 || known.kind == Kind::kWriteV2)) {
+      return std::optional<std::uint64_t>();
+    }
+    if (*offset < 0) return Error("an offset of at least 0", Arg(call, i));
     return std::optional<std::uint64_t>(static_cast<std::uint64_t>(*offset));
   };
   // `[3]`, `[0] => [3]`: the offset a call was given by address; NULL: the file's position.
@@ -1172,12 +1176,14 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
     case Kind::kReadAt:
     case Kind::kReadV2: {
       const auto offset = offset_at(3);
-      return offset ? Read(task, Use(task, Arg(call, 0)).get(), *offset, result) : ok;
+      if (!offset.ok()) return absl::IsNotFound(offset.status()) ? ok : offset.status();
+      return Read(task, Use(task, Arg(call, 0)).get(), *offset, result);
     }
     case Kind::kWriteAt:
     case Kind::kWriteV2: {
       const auto offset = offset_at(3);
-      return offset ? Write(task, Use(task, Arg(call, 0)).get(), *offset, result) : ok;
+      if (!offset.ok()) return absl::IsNotFound(offset.status()) ? ok : offset.status();
+      return Write(task, Use(task, Arg(call, 0)).get(), *offset, result);
     }
     case Kind::kSeek: {
       const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
@@ -1461,7 +1467,9 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
 
 absl::Status Reader::Line(std::string_view line) {
   ++line_number_;
-  if (line.ends_with('\r')) line.remove_suffix(1);
+  // strace escapes both in what it quotes, so these come from whoever changed the log.
+  if (line.ends_with('\r')) return Error("a line that ends in LF alone", line);
+  if (line.find('\0') != std::string_view::npos) return Error("a line without NUL bytes", line);
   if (line.empty()) return absl::OkStatus();
   std::optional<std::int32_t> pid;
   std::string joined;

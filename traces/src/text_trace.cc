@@ -94,7 +94,12 @@ class Reader {
         if (!ParseRecord(line, access)) return Diagnose(line);
         status = builder_.Add(access);
         if (!status.ok()) return lines_.At(status);
-        any_mapped_ |= IsMapped(access.op);
+        if (IsMapped(access.op)) {
+          if (mapped_stated_ && mapped_ == MappedTouches::kNone) {
+            return lines_.Expected("no mapped touches (the trace says so above)", line);
+          }
+          any_mapped_ = true;
+        }
         continue;
       }
       if (first == '#') {
@@ -244,6 +249,7 @@ class Reader {
     if (absl::Status s = DeclaredNumber(in, "user CPU time in us", kMaxCpu, task.user_us); !s.ok()) return s;
     if (absl::Status s = DeclaredNumber(in, "system CPU time in us", kMaxCpu, task.system_us); !s.ok()) return s;
     if (absl::Status s = DeclaredText(in, "a name", true, task.name); !s.ok()) return s;
+    if (stop < start) return lines_.Expected(absl::StrCat("an end time of at least ", start, " ns (the start)"), line);
     task.start_ns = static_cast<std::int64_t>(start);
     task.end_ns = static_cast<std::int64_t>(stop);
     builder_.AddTask(task);

@@ -27,7 +27,7 @@ enum class Cause : std::uint8_t {
   kNone,
   kBackground,  // the worker, because few were free
   kInline,      // an access that found nothing free, for itself
-  kEvicted,     // its file went away, or its bytes did
+  kEvicted,     // its file went away, or its bytes did, or the host lost them
   kShrunk,      // the window became smaller
 };
 

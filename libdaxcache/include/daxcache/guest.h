@@ -5,11 +5,11 @@
 //   Guest<Win>::Call call = guest.StartFault(key, touch);
 //   for (Action action = guest.Next(call); action.step != Step::kDone; action = guest.Next(call, error)) Do(action);
 //
-// A call is a few words, owned by the driver; any number may be under way. Three kinds of lock stand in an inode: the
-// inode lock (reads shared, writes exclusive), the invalidate lock (faults shared, reclaim exclusive) and the DAX
-// semaphore (lookups shared; set-up, upgrade and reclaim exclusive); a fault also holds its page range's entry lock.
+// A call is a few words, owned by the driver; any number may be under way. Each inode has three locks; a fault holds a
+// fourth, of its range alone (`Lock`).
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -24,7 +24,13 @@
 namespace daxcache {
 inline namespace v0 {
 
-enum class Lock : std::uint8_t { kInode, kInvalidate, kEntry, kDax };
+// In the order in which they are taken.
+enum class Lock : std::uint8_t {
+  kInode,       // i_rwsem: reads shared, writes exclusive
+  kInvalidate,  // mapping.invalidate_lock: faults shared; reclaim, which takes ranges out of page tables, exclusive
+  kEntry,       // the range's entry in the mapping's xarray, held by a fault: exclusive
+  kDax,         // fi->dax->sem: look-ups shared; set-up, upgrade and reclaim exclusive
+};
 
 enum class Step : std::uint8_t {
   kLock,  // take `lock` of `file` (kEntry: of this range of it), shared or `exclusive`
@@ -33,7 +39,7 @@ enum class Step : std::uint8_t {
   kUpgrade,       // the same over the same slot, now for writing
   kRemove,        // FUSE_REMOVEMAPPING of the `count` slots that begin with `slot` (NextInBatch); answer with its error
   kZap,           // take a range out of the guest's page tables and wait for its pinned pages, or write its dirty pages
-                  // back; answer with the error, which ends the reclaim
+                  // back; answer with the error, which ends the reclaim (but not a shrink: that range has to go)
   kUse,           // read, write or map through `slot`, which is pinned meanwhile
   kUseDirect,     // the access goes to the daemon without the window (extends its file, or was not admitted)
   kWaitForRange,  // sleep until a range is freed: faults all wake, calls (`exclusive`) one at a time
@@ -43,17 +49,19 @@ enum class Step : std::uint8_t {
   kDone,          // `error`: 0, or the negative errno that ended it
 };
 
+// What the driver has to do. Which fields mean something depends on the step.
 struct Action {
   Step step = Step::kDone;
-  Lock lock = Lock::kInode;
-  Cause cause = Cause::kNone;
-  bool exclusive = false;
-  bool wake = false;
-  FileId file = kNoFile;
-  SlotId slot = kNoSlot;
-  std::uint32_t count = 0;
-  int error = 0;
-  std::int64_t delay_ns = 0;
+  Lock lock = Lock::kInode;    // kLock, kUnlock
+  Cause cause = Cause::kNone;  // kRemove, kFreed: why the slots are given up; kNone: one was taken and not needed
+  bool exclusive = false;      // kLock, kUnlock: not shared; kSetup, kUpgrade, kUse, kUseDirect: for writing;
+                               // kWaitForRange: woken one at a time
+  bool wake = false;           // kFreed
+  FileId file = kNoFile;       // whose lock, or whose range; kNoFile for the kRemove of a shrink, which is of any files
+  SlotId slot = kNoSlot;       // which; kNoSlot for kUseDirect
+  std::uint32_t count = 0;     // kRemove: how many
+  int error = 0;               // kDone
+  std::int64_t delay_ns = 0;   // kKickWorker
 };
 
 template <class WindowType>
@@ -70,11 +78,11 @@ class Guest {
     const Key& key() const { return key_; }  // the range it is at
     const Touch& touch() const { return touch_; }
     const Key& victim_key() const { return victim_key_; }  // the range of a kZap
-    SlotId slot() const { return slot_; }
+    SlotId slot() const { return slot_; }                  // it uses, or kNoSlot
 
    private:
     friend class Guest;
-    enum class Kind : std::uint8_t { kCall, kFault, kWorker, kEviction };
+    enum class Kind : std::uint8_t { kCall, kFault, kWorker, kEviction, kShrink };
     // Named for what is done next.
     enum class State : std::uint8_t {
       // an access
@@ -86,6 +94,7 @@ class Guest {
       kUse,
       kUseDirect,
       kUnpin,
+      kUnpinRemove,
       kUnpinned,
       kNextRange,
       kFinish,
@@ -124,10 +133,12 @@ class Guest {
       kReclaimEnd,
       kNoVictim,
       kWorkerEnd,
-      // an eviction
+      // an eviction, or a smaller window
       kEvict,
+      kEvictZap,
       kEvictSend,
       kEvictFree,
+      kEvictEnd,
     };
     Kind kind_ = Kind::kCall;
     State state_ = State::kStart;
@@ -136,7 +147,7 @@ class Guest {
     bool unlocked_ = false;  // a fault that let go of its locks to reclaim
     bool redo_ = false;      // look this range up again
     int error_ = 0;
-    std::uint32_t ranges_ = 1;    // of the access, still to come; of an eviction, still to be removed
+    std::uint32_t ranges_ = 1;    // of the access, still to come; of an eviction, still to be removed; of a shrink, all
     std::uint32_t attempts_ = 0;  // of the worker's run
     FileId file_ = kNoFile;
     FileId victim_file_ = kNoFile;
@@ -152,7 +163,9 @@ class Guest {
   Guest(WindowType& window, const ReclaimOptions& options)
       : window_(window), options_(options), batch_(window.capacity(), kNoSlot) {}
 
-  // A read(2) or write(2) of `ranges` ranges from `key` on. `extends`: a write whose end lies beyond the file's.
+  // A read(2) or write(2) of `ranges` >= 1 ranges from `key` on. `extends`: a write whose end lies beyond the file's.
+  // The keys that follow `key` (`Index::Following`) must be those of the following ranges of the same file: always so
+  // with HashIndex, but with DenseIndex only if the trace has numbered them all.
   Call StartCall(const Key& key, const Touch& touch, std::uint32_t ranges = 1, bool extends = false) const {
     Call call;
     call.kind_ = Call::Kind::kCall;
@@ -177,6 +190,15 @@ class Guest {
     call.state_ = Call::State::kEvict;
     return call;
   }
+  // The window becomes `slots` ranges smaller, from its end (Window::Shrink). Ranges in use go when their last user is
+  // done, which is after this call. Ends with -EINVAL, and has done nothing, if no range would be left.
+  Call StartShrink(std::uint32_t slots) const {
+    Call call;
+    call.kind_ = Call::Kind::kShrink;
+    call.ranges_ = slots;
+    call.state_ = Call::State::kEvict;
+    return call;
+  }
   // A run of the worker, when a kick's delay is over. Kicks that come from now on queue another run.
   Call StartWorker() {
     worker_pending_ = false;
@@ -187,10 +209,11 @@ class Guest {
   }
 
   // What comes next. `error`: of the message that the last action asked to send, 0 or a negative errno; of a wait, 0 or
-  // what ended it early.
-  Action Next(Call& call, int error = 0);
+  // what ended it early. `lost`: a kUpgrade ended with an error, and the host has not kept the mapping that was there
+  // before, so the range is gone.
+  Action Next(Call& call, int error = 0, bool lost = false);
 
-  // The slot after `slot` in a kRemove of several.
+  // The slot after `slot` in a kRemove of several, or kNoSlot.
   SlotId NextInBatch(SlotId slot) const { return batch_[ToIndex(slot)]; }
 
   bool BelowThreshold() const { return window_.free_slots() < options_.Threshold(window_.size()); }
@@ -240,6 +263,9 @@ class Guest {
   bool StillThere(const Call& call) const {
     return window_.CanReclaim(call.victim_) && window_.key(call.victim_) == call.victim_key_;
   }
+  // Why a slot that is reclaimed because it is doomed is.
+  Cause DoomedBy(SlotId slot) const { return window_.shrunk(slot) ? Cause::kShrunk : Cause::kEvicted; }
+  static Cause CauseOf(const Call& call) { return call.kind_ == Kind::kShrink ? Cause::kShrunk : Cause::kEvicted; }
   // True if the worker has to be queued.
   bool Kick() {
     if (worker_pending_ || !BelowThreshold()) return false;
@@ -248,12 +274,12 @@ class Guest {
 
   WindowType& window_;
   ReclaimOptions options_;
-  std::vector<SlotId> batch_;  // by slot: the next one of an eviction
+  std::vector<SlotId> batch_;  // by slot: the next one of an eviction or a shrink
   bool worker_pending_ = false;
 };
 
 template <class WindowType>
-Action Guest<WindowType>::Next(Call& call, int error) {
+Action Guest<WindowType>::Next(Call& call, int error, bool lost) {
   for (;;) {
     switch (call.state_) {
       // --- an access ------------------------------------------------------------------------------------------------
@@ -295,15 +321,24 @@ Action Guest<WindowType>::Next(Call& call, int error) {
           call.state_ = State::kNextRange;
           continue;
         }
-        // Its file went away while it was in use, and this was the last user.
-        if (!options_.send_remove) {
-          call.state_ = State::kUnpinned;
-          continue;
-        }
-        return Ask(call, State::kUnpinned, Step::kRemove, call.slot_);
-      case State::kUnpinned:
+        // Its file or its slot went away while it was in use, and this was the last user. Nobody can find it any more,
+        // so it needs no lock; but if its file is still there, tasks may have it in their page tables.
+        call.state_ = State::kUnpinRemove;
+        if (!window_.shrunk(call.slot_) && !window_.lost(call.slot_)) continue;
+        call.victim_key_ = window_.key(call.slot_);
+        return {.step = Step::kZap, .file = call.file_, .slot = call.slot_, .count = 1};
+      case State::kUnpinRemove: {
+        call.state_ = State::kUnpinned;
+        if (!options_.send_remove || window_.lost(call.slot_)) continue;
+        Action remove = Ask(call, State::kUnpinned, Step::kRemove, call.slot_);
+        remove.cause = DoomedBy(call.slot_);
+        return remove;
+      }
+      case State::kUnpinned: {
+        const Cause cause = DoomedBy(call.slot_);
         window_.CommitReclaim(call.slot_);
-        return Freed(call, State::kNextRange, std::exchange(call.slot_, kNoSlot), Cause::kEvicted);
+        return Freed(call, State::kNextRange, std::exchange(call.slot_, kNoSlot), cause);
+      }
       case State::kNextRange:
         if (call.error_ == 0 && !call.redo_ && --call.ranges_ > 0) {
           call.key_ = Index::Following(call.key_);
@@ -336,10 +371,11 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         window_.BeginUpgrade(call.slot_);
         return Ask(call, State::kUpgraded, Step::kUpgrade, call.slot_);
       case State::kUpgraded: {
-        // The slot is pinned, so neither answer makes it ours to remove.
+        // The slot is pinned, so no answer makes it ours to remove before the pin is gone.
         call.error_ = error;
-        [[maybe_unused]] const bool remove =
-            error == 0 ? window_.Commit(call.slot_, call.touch_) : window_.Abort(call.slot_);
+        [[maybe_unused]] const bool remove = error == 0 ? window_.Commit(call.slot_, call.touch_)
+                                             : lost     ? window_.AbortLost(call.slot_)
+                                                        : window_.Abort(call.slot_);
         return Unlock(call, error == 0 ? State::kUse : State::kUnpin, Lock::kDax, true);
       }
 
@@ -500,22 +536,42 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         if (Kick()) return {.step = Step::kKickWorker, .delay_ns = absl::ToInt64Nanoseconds(options_.delay)};
         continue;
 
-      // --- an eviction ----------------------------------------------------------------------------------------------
-      case State::kEvict:
-        call.ranges_ = 0;
-        window_.Invalidate(call.file_, [&](SlotId slot) {
-          (call.ranges_++ == 0 ? call.victim_ : batch_[ToIndex(call.cursor_)]) = slot;
+      // --- an eviction, or a smaller window -------------------------------------------------------------------------
+      case State::kEvict: {
+        std::uint32_t found = 0;
+        const auto reclaiming = [&](SlotId slot) {
+          (found++ == 0 ? call.victim_ : batch_[ToIndex(call.cursor_)]) = slot;
           call.cursor_ = slot;
           batch_[ToIndex(slot)] = kNoSlot;
-        });
+        };
+        if (call.kind_ == Kind::kEviction) {
+          window_.Invalidate(call.file_, reclaiming);
+        } else if (!window_.Shrink(call.ranges_, reclaiming).ok()) {
+          call.error_ = -EINVAL;
+        }
+        call.ranges_ = found;
+        call.cursor_ = call.victim_;
+        call.state_ = State::kEvictZap;
+        continue;
+      }
+      case State::kEvictZap: {
+        // An inode that goes away has no pages left in anybody's page tables. The files of a smaller window live on;
+        // their ranges cannot be found any more, so no lock is needed.
+        if (call.kind_ == Kind::kShrink && call.cursor_ != kNoSlot) {
+          const SlotId slot = std::exchange(call.cursor_, batch_[ToIndex(call.cursor_)]);
+          call.victim_key_ = window_.key(slot);
+          return Do(call, State::kEvictZap,
+                    {.step = Step::kZap, .file = window_.range(slot).file, .slot = slot, .count = 1});
+        }
         call.cursor_ = call.victim_;
         call.state_ = options_.send_remove ? State::kEvictSend : State::kEvictFree;
         error = 0;
         continue;
+      }
       case State::kEvictSend: {
-        // None is free until all are answered. An error is only logged, but ends the sending: all ranges are used
-        // again, removed or not.
-        if (call.ranges_ == 0 || error != 0) {
+        // None is free until all are answered. An error is only logged, but ends the sending of an eviction: all ranges
+        // are used again, removed or not. Those of a shrink are not, so the host has to be asked for all.
+        if (call.ranges_ == 0 || (error != 0 && call.kind_ == Kind::kEviction)) {
           call.state_ = State::kEvictFree;
           continue;
         }
@@ -524,17 +580,22 @@ Action Guest<WindowType>::Next(Call& call, int error) {
         for (std::uint32_t i = 0; i < count; ++i) call.cursor_ = batch_[ToIndex(call.cursor_)];
         call.ranges_ -= count;
         return Do(call, State::kEvictSend,
-                  {.step = Step::kRemove, .cause = Cause::kEvicted, .file = call.file_, .slot = first, .count = count});
+                  {.step = Step::kRemove, .cause = CauseOf(call), .file = call.file_, .slot = first, .count = count});
       }
       case State::kEvictFree: {
         if (call.victim_ == kNoSlot) {
-          call.state_ = State::kEnd;
+          call.state_ = State::kEvictEnd;
           continue;
         }
         const SlotId slot = std::exchange(call.victim_, batch_[ToIndex(call.victim_)]);
         window_.CommitReclaim(slot);
-        return Freed(call, State::kEvictFree, slot, Cause::kEvicted);
+        return Freed(call, State::kEvictFree, slot, CauseOf(call));
       }
+      case State::kEvictEnd:
+        call.state_ = State::kEnd;
+        // What is free of a smaller window may be too little.
+        if (call.kind_ == Kind::kShrink && call.error_ == 0 && Kick()) return {.step = Step::kKickWorker};
+        continue;
     }
   }
 }

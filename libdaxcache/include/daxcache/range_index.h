@@ -8,6 +8,13 @@
 // allocates after construction. `Table` is the key-to-number part alone, for policies that remember keys they no longer
 // hold (ghost lists).
 //
+// A guest chooses which ranges of which files it touches. So that it cannot choose those that collide, or an order in
+// which a file's tree grows into a list, a daemon gives HashIndex a seed that the guest does not know:
+//
+//   Window<LruPolicy<HashIndex>> window({.seed = random}, …);      // {}: seed 0, the same in every run
+//
+// What is found does not depend on it; how long it takes may.
+//
 //                 Find   Insert/Erase       AtOrAfter / AtOrBefore
 //   HashIndex     O(1)   O(log k) expected  O(log k)               k: ranges of that file in the window
 //   DenseIndex    O(1)   O(1)               O(r)                   r: ranges of that file in the trace
@@ -37,6 +44,18 @@ constexpr std::uint64_t Mix(std::uint64_t x) {
   x *= 0x94d049bb133111ebu;
   x ^= x >> 31;
   return x;
+}
+
+// The hashes of HashIndex. A range is mixed twice: were its file and index only added up, pairs of the same sum would
+// collide whatever the seed.
+constexpr std::uint64_t HashOfRange(std::uint64_t seed, const FileRange& range) {
+  return Mix(Mix(range.index + seed) + ToIndex(range.file) + 1);
+}
+constexpr std::uint64_t HashOfFile(std::uint64_t seed, FileId file) {
+  return Mix(seed + ToIndex(file) + 0x2545f4914f6cdd1du);
+}
+constexpr std::uint64_t HashOfSlot(std::uint64_t seed, std::uint32_t slot) {
+  return Mix(seed + slot + 0x9e3779b97f4a7c15u);
 }
 
 // An open-addressing table of entry numbers with linear probing and no tombstones (erasing shifts back what follows).
@@ -100,12 +119,16 @@ class EntryTable {
 class HashIndex {
  public:
   using Key = FileRange;
-  struct Space {};  // nothing is known of the keys beforehand
+  // Nothing is known of the keys beforehand.
+  struct Space {
+    std::uint64_t seed = 0;  // of all hashes: a random number where a guest may choose the keys
+  };
 
   // Keys to entry numbers 0 … capacity-1.
   class Table {
    public:
-    Table(const Space&, std::uint32_t capacity) : table_(capacity), files_(capacity, kNoFile), indexes_(capacity) {}
+    Table(const Space& space, std::uint32_t capacity)
+        : seed_(space.seed), table_(capacity), files_(capacity, kNoFile), indexes_(capacity) {}
 
     std::uint32_t Find(const Key& key) const {
       return table_.Find(Hash(key), [&](std::uint32_t entry) { return KeyOf(entry) == key; });
@@ -126,16 +149,15 @@ class HashIndex {
     void Prefetch(const Key& key) const { table_.Prefetch(Hash(key)); }
 
    private:
-    static std::uint64_t Hash(const Key& key) {
-      return internal::Mix(key.index * 0x9e3779b97f4a7c15u + ToIndex(key.file) + 1);
-    }
+    std::uint64_t Hash(const Key& key) const { return internal::HashOfRange(seed_, key); }
+    std::uint64_t seed_;
     internal::EntryTable table_;
     std::vector<FileId> files_;  // two arrays, not one of FileRange: 12 bytes an entry, not 16
     std::vector<std::uint64_t> indexes_;
   };
 
   HashIndex(const Space& space, std::uint32_t capacity)
-      : table_(space, capacity), roots_(capacity), children_(capacity) {}
+      : seed_(space.seed), table_(space, capacity), roots_(capacity), children_(capacity) {}
 
   SlotId Find(const Key& key) const { return SlotId{table_.Find(key)}; }
   Key KeyOf(SlotId slot) const { return table_.KeyOf(ToIndex(slot)); }
@@ -160,8 +182,8 @@ class HashIndex {
     std::uint32_t left = kNoEntry;
     std::uint32_t right = kNoEntry;
   };
-  static std::uint64_t Priority(std::uint32_t node) { return internal::Mix(node + 0x9e3779b97f4a7c15u); }
-  static std::uint64_t FileHash(FileId file) { return internal::Mix(ToIndex(file) + 0x2545f4914f6cdd1du); }
+  std::uint64_t Priority(std::uint32_t node) const { return internal::HashOfSlot(seed_, node); }
+  std::uint64_t FileHash(FileId file) const { return internal::HashOfFile(seed_, file); }
   std::uint64_t IndexOf(std::uint32_t node) const { return table_.KeyOf(node).index; }
   FileId FileAt(std::uint32_t node) const { return table_.KeyOf(node).file; }
   std::uint32_t Root(FileId file) const {
@@ -169,6 +191,7 @@ class HashIndex {
   }
   void SetRoot(FileId file, std::uint32_t from, std::uint32_t to);
 
+  std::uint64_t seed_;
   Table table_;
   internal::EntryTable roots_;  // file to the root of its treap
   std::vector<Children> children_;

@@ -29,6 +29,9 @@ struct ReclaimOptions {
   std::uint32_t chunk = 10;
   // How long the worker rests between runs when the threshold is not reached (drivers with a clock only).
   absl::Duration delay = absl::Milliseconds(1);
+  // The worker leaves ranges that were used within this time before its run; zero: it takes any. What is reclaimed
+  // inline is taken all the same. Drivers with a clock only.
+  absl::Duration idle;
   // What read(2) and write(2) do when nothing is free, and what a page fault does.
   InlineReclaim calls = InlineReclaim::kOwnFile;
   InlineReclaim faults = InlineReclaim::kNever;
@@ -60,6 +63,10 @@ struct ReclaimOptions {
     if (delay < absl::ZeroDuration()) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected a reclaim delay that is not negative, got ", absl::FormatDuration(delay)));
+    }
+    if (idle < absl::ZeroDuration()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected an idle time that is not negative, got ", absl::FormatDuration(idle)));
     }
     if (threshold_percent == 0 && (calls != InlineReclaim::kAnyFile || faults != InlineReclaim::kAnyFile)) {
       return absl::InvalidArgumentError(

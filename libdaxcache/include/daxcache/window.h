@@ -128,6 +128,10 @@ class Window {
   bool writable(SlotId slot) const { return at(slot).flags & kWritable; }
   bool dirty(SlotId slot) const { return at(slot).flags & kDirty; }
   bool doomed(SlotId slot) const { return at(slot).flags & kDoomed; }
+  // Why a slot is doomed: the window became smaller; the host lost the mapping. Neither: its file or its bytes went
+  // away.
+  bool shrunk(SlotId slot) const { return at(slot).flags & kShrunk; }
+  bool lost(SlotId slot) const { return at(slot).flags & kLost; }
   // What a slot holds, or, when it holds nothing, what it held last.
   Key key(SlotId slot) const { return index_.KeyOf(slot); }
   FileRange range(SlotId slot) const { return index_.RangeOf(index_.KeyOf(slot)); }
@@ -305,20 +309,26 @@ class Window {
       policy_.OnMap(slot, held.key, Touch{.file = index_.FileOf(slot)});
       if (ToIndex(slot) >= size_) {
         Forget(slot);
-        s.flags |= kDoomed;
+        s.flags |= kDoomed | kShrunk;
       }
     }
     if (!(s.flags & kDoomed) || s.pins > 0) return false;
     Doom(slot);
     return true;
   }
-  // An upgrade failed and the host lost the mapping too: the range is gone. The slot is being reclaimed; nothing is
-  // left to remove, so CommitReclaim may follow at once.
-  void AbortLost(SlotId slot) {
-    assert(at(slot).state == SlotState::kUpgrading && at(slot).pins == 0);
-    at(slot).state = SlotState::kMapped;
+  // An upgrade failed and the host lost the mapping too: the range is gone, and found no more. True: the slot is being
+  // reclaimed; nothing is left to remove, so CommitReclaim may follow at once. False: it is pinned, and the last Unpin
+  // says so.
+  [[nodiscard]] bool AbortLost(SlotId slot) {
+    Slot& s = at(slot);
+    assert(s.state == SlotState::kUpgrading);
+    s.state = SlotState::kMapped;
     ++mapped_;
+    Forget(slot);
+    s.flags |= kDoomed | kLost;
+    if (s.pins > 0) return false;
     Doom(slot);
+    return true;
   }
 
   // --- reclaim ------------------------------------------------------------------------------------------------------
@@ -434,7 +444,9 @@ class Window {
         case SlotState::kMapped:
         case SlotState::kUpgrading:
         case SlotState::kReclaiming:  // doomed, so that it does not stay if its removal fails
-          if (!doomed(slot)) Drop(slot, reclaiming);
+          if (doomed(slot)) break;
+          at(slot).flags |= kShrunk;
+          Drop(slot, reclaiming);
           break;
         case SlotState::kTaken:
         case SlotState::kRetired: break;  // retires when it is given back
@@ -450,8 +462,10 @@ class Window {
   static constexpr std::uint32_t kNone = 0xffffffffu;
   static constexpr std::uint16_t kWritable = 1;
   static constexpr std::uint16_t kDirty = 2;
-  static constexpr std::uint16_t kDoomed = 4;  // never found again; reclaimed as soon as nobody uses it
-  static constexpr std::uint16_t kTold = 8;    // the policy has been told that it is unmapped
+  static constexpr std::uint16_t kDoomed = 4;   // never found again; reclaimed as soon as nobody uses it
+  static constexpr std::uint16_t kTold = 8;     // the policy has been told that it is unmapped
+  static constexpr std::uint16_t kShrunk = 16;  // doomed because the window became smaller
+  static constexpr std::uint16_t kLost = 32;    // … because the host lost the mapping
 
   struct Slot {
     std::uint32_t pins = 0;

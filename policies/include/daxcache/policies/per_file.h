@@ -15,8 +15,8 @@
 //
 //   bool UsesWindow(FileId)                  may the file use the window? Instantiates it if it has no inode
 //   void OnNonDax(const Touch&)              an access to a file that may not
-//   bool OnOpen(FileId, size, time_ns)       true: its inode was evicted and instantiated again: return its ranges
-//   bool OnClose(FileId, time_ns)            true: its inode is evicted now: return its ranges
+//   bool OnOpen(FileId, size)                true: its inode was evicted and instantiated again: return its ranges
+//   bool OnClose(FileId)                     true: its inode is evicted now: return its ranges
 //   void OnEvict(FileId)                     its inode went away: deleted, or pruned
 //
 // and gives the paths in `Options::files`. A driver that does not asks Admit, which does the same for a file's first
@@ -139,10 +139,8 @@ class PerFilePolicy {
     return rules_.OnInstantiate(file, facts.path, facts.size);
   }
   void OnNonDax(const Touch& touch) { rules_.OnAccess(touch.file, touch.time_ns); }
-  bool OnOpen(FileId file, std::uint64_t size, std::int64_t /*time_ns*/) {
-    return rules_.OnOpen(file, FactsOf(file).path, size);
-  }
-  bool OnClose(FileId file, std::int64_t /*time_ns*/) { return rules_.OnClose(file); }
+  bool OnOpen(FileId file, std::uint64_t size) { return rules_.OnOpen(file, FactsOf(file).path, size); }
+  bool OnClose(FileId file) { return rules_.OnClose(file); }
   void OnEvict(FileId file) { rules_.OnEvict(file); }
 
   // --- the policy ---------------------------------------------------------------------------------------------------

@@ -231,8 +231,8 @@ void Replay<P, Sink>::FilesUpTo(std::uint64_t record) {
       if (op != Op::kOpen && op != Op::kClose) continue;
       const Access access = view_.trace[next_record_];
       // True: the inode was evicted, and with an open instantiated again with another answer.
-      const bool evicted = op == Op::kOpen ? window_.policy().OnOpen(access.file, access.length, access.time_ns)
-                                           : window_.policy().OnClose(access.file, access.time_ns);
+      const bool evicted =
+          op == Op::kOpen ? window_.policy().OnOpen(access.file, access.length) : window_.policy().OnClose(access.file);
       if (evicted) Drive(guest_.StartEviction(access.file));
     }
   }
