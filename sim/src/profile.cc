@@ -106,7 +106,7 @@ std::string ProfileText(const Profile& profile) {
   json["source"] = profile.source;
   json["jiffy_ns"] = profile.jiffy_ns;
   for (const CostModel::Field& field : CostModel::Fields()) {
-    json["dax"][std::string(field.name)] = std::round(profile.costs.*field.value);
+    json["dax"][std::string(field.name)] = std::llround(profile.costs.*field.value);
   }
   return json.dump(2) + "\n";
 }

@@ -39,7 +39,7 @@ while IFS=: read -r file line text; do
   elif [[ $header == daxcache/* ]]; then
     bad "$file:$line: no such header: $header"
   elif [[ $text == *'"'* && $header != absl/* && $header != g[tm]* && $header != benchmark/* &&
-    $header != nlohmann/* && $header != pybind11/* ]]; then
+    $header != nlohmann/* && $header != Eigen/* && $header != pybind11/* ]]; then
     # A private header beside the source that includes it.
     [[ $file == */src/* || $file == python/* ]] && [[ -e $(dirname "$file")/$header ]] ||
       bad "$file:$line: expected an include spelt daxcache/…, got \"$header\""

@@ -1,5 +1,5 @@
-// See validate_command.h.
-#include "validate_command.h"
+// See daxcache/sim/validate_command.h.
+#include "daxcache/sim/validate_command.h"
 
 #include <algorithm>
 #include <cerrno>
