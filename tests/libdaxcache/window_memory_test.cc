@@ -1,13 +1,11 @@
 // The window's promises about memory: nothing is allocated after construction, whatever happens, and window and policy
-// together take at most 64 bytes a slot. Every allocation of the program passes through the operators below.
-#include <atomic>
+// together take at most 64 bytes a slot.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <random>
 #include <vector>
 
+#include "allocations.h"
 #include "daxcache/guest.h"
 #include "daxcache/policies/fifo.h"
 #include "daxcache/policies/linux.h"
@@ -15,38 +13,6 @@
 #include "daxcache/window.h"
 #include "gtest/gtest.h"
 #include "libdaxcache/window_fixture.h"
-
-namespace {
-thread_local std::size_t allocations = 0;
-thread_local std::size_t allocated_bytes = 0;
-
-void* Count(std::size_t size) {
-  ++allocations;
-  allocated_bytes += size;
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return Count(size);
-}
-void* operator new[](std::size_t size) {
-  return Count(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace daxcache {
 namespace {
@@ -60,9 +26,9 @@ TYPED_TEST_SUITE(WindowMemoryTest, Policies);
 
 TYPED_TEST(WindowMemoryTest, AtMost64BytesASlot) {
   constexpr std::uint32_t kSlots = 65536;
-  const std::size_t before = allocated_bytes;
+  const std::size_t before = testing_::AllocationsSoFar().bytes;
   const Window<TypeParam> window({}, {.slots = kSlots}, {});
-  const std::size_t bytes = allocated_bytes - before + sizeof(window);
+  const std::size_t bytes = testing_::AllocationsSoFar().bytes - before + sizeof(window);
   EXPECT_LE(bytes, 64u * kSlots) << static_cast<double>(bytes) / kSlots << " bytes a slot";
   EXPECT_GT(bytes, 16u * kSlots);  // or the count does not work
 }
@@ -75,7 +41,7 @@ TYPED_TEST(WindowMemoryTest, NothingIsAllocatedAfterConstruction) {
     Guest<Win> guest(window, linux_mechanics ? ReclaimOptions::Linux() : ReclaimOptions::Demand());
     std::mt19937 bits(5);
     const auto random = [&bits] { return static_cast<std::uint32_t>(bits()); };
-    const std::size_t before = allocations;
+    const std::size_t before = testing_::AllocationsSoFar().count;
     const auto run = [&](typename Guest<Win>::Call call) {
       std::uint32_t steps = 0;
       bool kicked = false;
@@ -107,7 +73,7 @@ TYPED_TEST(WindowMemoryTest, NothingIsAllocatedAfterConstruction) {
       }
       while (kicked) kicked = run(guest.StartWorker());
     }
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(testing_::AllocationsSoFar().count, before);
     EXPECT_EQ(window.CheckInvariants(), absl::OkStatus());
   }
 }

@@ -3,53 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string>
 
+#include "allocations.h"
 #include "daxcache/policies/builtin.h"
 #include "daxcache/window.h"
 #include "policies/drive.h"
-
-namespace {
-
-// Of this thread. The whole program's allocations come through here.
-thread_local std::size_t allocated_bytes = 0;
-thread_local std::size_t allocations = 0;
-
-void* Allocate(std::size_t bytes) {
-  allocated_bytes += bytes;
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return Allocate(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return Allocate(bytes);
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace daxcache {
 namespace {
@@ -59,9 +18,9 @@ using Tested = decltype(BasePolicies<HashIndex>::Join(PolicyList<PerFilePolicy<A
 template <class P>
 double BytesASlot() {
   constexpr std::uint32_t kSlots = 65536;
-  const std::size_t before = allocated_bytes;
+  const std::size_t before = testing_::AllocationsSoFar().bytes;
   const Window<P> window({}, {.slots = kSlots, .max_slots = kSlots}, {});
-  return static_cast<double>(allocated_bytes - before + sizeof(window)) / kSlots;
+  return static_cast<double>(testing_::AllocationsSoFar().bytes - before + sizeof(window)) / kSlots;
 }
 
 TEST(Memory, AtMost64BytesASlot) {
@@ -91,14 +50,14 @@ TEST(Memory, NothingIsAllocatedOnceTheyStand) {
       options.file_quota = 4;
     }
     Demand<P> demand(ranges, 50, options);
-    const std::size_t before = allocations;
+    const std::size_t before = testing_::AllocationsSoFar().count;
     for (std::size_t at = 0; at < stream.size(); ++at) {
       demand.Access(stream[at], next[at], static_cast<std::int64_t>(at));
       if constexpr (WrapsPolicy<P>) {
         demand.window().policy().OnOpen(FileId{stream[at] / 10}, 1000);
       }
     }
-    EXPECT_EQ(allocations, before) << P::kName;
+    EXPECT_EQ(testing_::AllocationsSoFar().count, before) << P::kName;
     EXPECT_GT(demand.window().mapped_slots(), 0u) << P::kName;
     return false;
   };
