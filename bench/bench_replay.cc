@@ -2,10 +2,12 @@
 // merely to stream the file's words through memory. One core. The file is made on the first run (a minute, 600 MB) and
 // kept.
 //
-//   build/release/bin/bench_replay [--data=FILE] [--accesses=N] [Google Benchmark's flags]
+//   build/release/bin/bench_replay [--data FILE] [--accesses N] [Google Benchmark's flags]
 //
 // Columns: M/s, millions of accesses a second; of_streaming, the time as a multiple of streaming's; misses;
-// RssAnon_MiB, the anonymous memory of the process while it runs (the file's pages are not anonymous).
+// RssAnon_MiB, the anonymous memory of the process while it runs (the file's pages are not anonymous). Policies that
+// look ahead or see every touch need tables beside the file, which are made, untimed, when the first of them runs, and
+// are in RssAnon_MiB from then on; such policies run once.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -14,17 +16,23 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daxcache/policies/builtin.h"
+#include "daxcache/sim/flags.h"
 #include "daxcache/sim/replay.h"
 #include "daxcache/sim/stats.h"
+#include "daxcache/sim/study.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/traces/generators.h"
+#include "daxcache/version.h"
 
 namespace {
 
@@ -32,11 +40,11 @@ using namespace daxcache;
 
 constexpr std::uint32_t kRanges = 1'000'000;
 
-struct Input {
-  Trace trace;
-  std::shared_ptr<const RangeStream> stream;
-};
-std::optional<Input> input;
+// Of the wrappers one: they differ by what they wrap.
+using Policies = decltype(BasePolicies<DenseIndex>::Join(PolicyList<PerFilePolicy<LruPolicy<DenseIndex>>>{}));
+
+std::optional<Study> study;
+std::shared_ptr<const RangeStream> stored;  // the file's own stream, folded
 
 double RssAnonMiB() {
   std::ifstream status("/proc/self/status");
@@ -47,7 +55,7 @@ double RssAnonMiB() {
 }
 
 std::uint64_t StreamWords() {
-  const auto words = input->stream->words();
+  const auto words = stored->words();
   return std::accumulate(words.begin(), words.end(), std::uint64_t{0});
 }
 
@@ -59,8 +67,23 @@ double Seconds(const auto& work) {
 
 void Stream(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(StreamWords());
-  state.counters["M/s"] = benchmark::Counter(static_cast<double>(input->stream->touches()) / 1e6,
-                                             benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["M/s"] =
+      benchmark::Counter(static_cast<double>(stored->touches()) / 1e6, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// What the policy replays over, as daxsim gives it; made when it is first asked for.
+template <Policy P>
+absl::StatusOr<ReplayView> ViewFor() {
+  constexpr bool kFolded = P::kRepeats != Repeats::kEach;
+  const auto stream = study->Stream(RangeSize(), kFolded);
+  if (!stream.ok()) return stream.status();
+  ReplayView view{study->trace(), **stream};
+  if constexpr (NeedsNextUse<P>) {
+    const auto next_use = study->NextUse(RangeSize(), kFolded, false);
+    if (!next_use.ok()) return next_use.status();
+    view.next_use = *next_use;
+  }
+  return view;
 }
 
 template <Policy P>
@@ -69,19 +92,26 @@ void ReplayOf(benchmark::State& state, const ReclaimOptions& mechanics) {
   double misses = 0;
   double rss = 0;
   double ratio = 0;
+  const absl::StatusOr<ReplayView> view = ViewFor<P>();
+  if (!view.ok()) {
+    state.SkipWithError(std::string(view.status().message()).c_str());
+    return;
+  }
+  typename P::Options policy;
+  if constexpr (SeesFiles<P>) policy.files = study->files();
   for (auto _ : state) {
     const double streaming = Seconds([] { benchmark::DoNotOptimize(StreamWords()); });
     const double replaying = Seconds([&] {
-      StatsSink sink(input->trace.files().size(), input->stream->ranges(), slots);
-      Replay<P, StatsSink> replay({input->trace, *input->stream}, {.slots = slots}, {}, {.mechanics = mechanics}, sink);
-      replay.Run(0, input->stream->size());
+      StatsSink sink(view->trace.files().size(), view->stream.ranges(), slots);
+      Replay<P, StatsSink> replay(*view, {.slots = slots}, policy, {.mechanics = mechanics}, sink);
+      replay.Run(0, view->stream.size());
       misses = static_cast<double>(sink.counts().misses);
       rss = RssAnonMiB();
     });
     state.SetIterationTime(replaying);
     ratio = replaying / streaming;
   }
-  state.counters["M/s"] = benchmark::Counter(static_cast<double>(input->stream->touches()) / 1e6,
+  state.counters["M/s"] = benchmark::Counter(static_cast<double>(view->stream.touches()) / 1e6,
                                              benchmark::Counter::kIsIterationInvariantRate);
   state.counters["of_streaming"] = ratio;
   state.counters["misses"] = misses;
@@ -99,9 +129,10 @@ absl::Status Open(const std::string& path, std::uint64_t accesses) {
   // What a replay needs is in the stream; the columns stay unread.
   auto trace = ReadTrace(path, {.progress = {}, .check_records = false});
   if (!trace.ok()) return trace.status();
-  auto stream = RangeStream::Build(*trace, {});
+  study.emplace(*std::move(trace));
+  auto stream = study->Stream(RangeSize(), true);
   if (!stream.ok()) return stream.status();
-  input.emplace(Input{*std::move(trace), *std::move(stream)});
+  stored = *std::move(stream);
   benchmark::DoNotOptimize(StreamWords());  // the file's pages are in memory from here on
   return absl::OkStatus();
 }
@@ -111,17 +142,45 @@ absl::Status Open(const std::string& path, std::uint64_t accesses) {
 int main(int argc, char** argv) {
   std::uint64_t accesses = 50'000'000;
   std::string path;
-  std::vector<char*> rest;
-  for (int i = 0; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument.starts_with("--data=")) {
-      path = argument.substr(7);
-    } else if (argument.starts_with("--accesses=")) {
-      accesses = std::strtoull(argv[i] + 11, nullptr, 10);
+  CommandLine line(
+      "bench_replay [--data FILE] [--accesses N] [--benchmark_…]",
+      "How fast replay is, policy by policy, beside streaming the same file through memory.",
+      {{.name = "data",
+        .value = "FILE",
+        .help = "the .dxt to replay; made if it is not there; default: one in the folder for temporary files",
+        .set = SetText(&path)},
+       {.name = "accesses",
+        .value = "N",
+        .help = "of the file if it is made; default 50000000",
+        .set = SetNumber(&accesses, 1, std::numeric_limits<std::uint32_t>::max() - 1)}},
+      "Google Benchmark's flags, such as --benchmark_filter=REGEX, are passed on to it.\n");
+  std::vector<std::string> ours;
+  std::vector<char*> benchmarks = {argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]).starts_with("--benchmark_")) {
+      benchmarks.push_back(argv[i]);
     } else {
-      rest.push_back(argv[i]);
+      ours.emplace_back(argv[i]);
     }
   }
+  const auto rest = line.Parse(ours);
+  if (!rest.ok() || !rest->empty()) {
+    std::cerr << "bench_replay: "
+              << (rest.ok() ? "unexpected argument \"" + rest->front() + "\"" : std::string(rest.status().message()))
+              << "\nTry \"bench_replay --help\".\n";
+    return 2;
+  }
+  if (line.help_wanted()) {
+    std::cout << line.Help();
+    return 0;
+  }
+  if (line.version_wanted()) {
+    std::cout << "bench_replay " DAXCACHE_VERSION "\n";
+    return 0;
+  }
+  int count = static_cast<int>(benchmarks.size());
+  benchmark::Initialize(&count, benchmarks.data());
+  if (benchmark::ReportUnrecognizedArguments(count, benchmarks.data())) return 2;
   if (path.empty()) {
     path = (std::filesystem::temp_directory_path() / ("daxcache-zipf-" + std::to_string(accesses) + ".dxt")).string();
   }
@@ -130,21 +189,14 @@ int main(int argc, char** argv) {
     return 1;
   }
   benchmark::RegisterBenchmark("stream", Stream)->Unit(benchmark::kMillisecond);
-  BuiltinPolicies<DenseIndex>::Any([]<class P>() {
-    if constexpr (!NeedsNextUse<P> && P::kRepeats != Repeats::kEach) {
-      const ReclaimOptions mechanics = P::kName == "linux" ? ReclaimOptions::Linux() : ReclaimOptions::Demand();
-      benchmark::RegisterBenchmark(std::string(P::kName).c_str(),
-                                   [mechanics](benchmark::State& state) { ReplayOf<P>(state, mechanics); })
-          ->Arg(2048)
-          ->Arg(65536)
-          ->UseManualTime()
-          ->Unit(benchmark::kMillisecond);
-    }
+  Policies::Any([]<class P>() {
+    const ReclaimOptions mechanics = P::kName == "linux" ? ReclaimOptions::Linux() : ReclaimOptions::Demand();
+    auto* const bench = benchmark::RegisterBenchmark(
+        std::string(P::kName).c_str(), [mechanics](benchmark::State& state) { ReplayOf<P>(state, mechanics); });
+    bench->Arg(2048)->Arg(65536)->UseManualTime()->Unit(benchmark::kMillisecond);
+    if (NeedsNextUse<P> || P::kRepeats == Repeats::kEach) bench->Iterations(1);
     return false;
   });
-  int count = static_cast<int>(rest.size());
-  benchmark::Initialize(&count, rest.data());
-  if (benchmark::ReportUnrecognizedArguments(count, rest.data())) return 2;
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
