@@ -136,7 +136,7 @@ absl::StatusOr<std::vector<std::string>> CommandLine::Parse(const std::vector<st
       std::vector<std::string_view> names;
       for (const Flag& known : flags_) names.push_back(known.name);
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown flag ", AbslView(argument.substr(0, argument.find('='))), Suggest(name, names)));
+          absl::StrCat("unknown flag ", AbslView(argument.substr(0, argument.find('='))), Suggest(name, names, "--")));
     }
     const std::string shown = (is_long ? "--" : "-") + std::string(name);
     if (!flag->repeatable && !given.insert(flag->name).second) {

@@ -63,10 +63,10 @@ grep -q '^  verified: ' out || fail "info --verify: $(tail -1 out)"
 refused 2 'expected a command'
 refused 2 'unknown command "inof" (did you mean "info"?)' inof kbuild.trace
 refused 2 'unknown command "recrod" (did you mean "record"?)' recrod
-refused 2 'unknown flag --verson (did you mean "version"?)' --verson
-refused 2 'unknown flag --verfiy (did you mean "verify"?)' info --verfiy kbuild.trace
-refused 2 'unknown flag --recrods (did you mean "records"?)' head --recrods 3 kbuild.trace
-refused 2 'unknown flag -verify (did you mean "verify"?)' convert -verify kbuild.trace x.dxt
+refused 2 'unknown flag --verson (did you mean "--version"?)' --verson
+refused 2 'unknown flag --verfiy (did you mean "--verify"?)' info --verfiy kbuild.trace
+refused 2 'unknown flag --recrods (did you mean "--records"?)' head --recrods 3 kbuild.trace
+refused 2 'unknown flag -verify (did you mean "--verify"?)' convert -verify kbuild.trace x.dxt
 refused 2 '--format: expected one of text, json, got "jsno" (did you mean "json"?)' info --format jsno kbuild.trace
 refused 2 '--format: given twice' info --format json --format text kbuild.trace
 refused 2 '-n: expected a whole number' head -n-1 kbuild.trace

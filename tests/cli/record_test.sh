@@ -30,8 +30,8 @@ expect() {
 expect 2 'expected -o FILE' "$daxtrace" record -- true
 expect 2 'expected a command' "$daxtrace" record -o t.dxt
 expect 2 'unknown flag --frobnicate' "$daxtrace" record --frobnicate -o t.dxt -- true
-expect 2 'unknown flag --outptu (did you mean "output"?)' "$daxtrace" record --outptu t.dxt -- true
-expect 2 'unknown flag -output (did you mean "output"?)' "$daxtrace" record -output t.dxt -- true
+expect 2 'unknown flag --outptu (did you mean "--output"?)' "$daxtrace" record --outptu t.dxt -- true
+expect 2 'unknown flag -output (did you mean "--output"?)' "$daxtrace" record -output t.dxt -- true
 expect 2 'expected one of auto, on, off, got "maybe"' "$daxtrace" record --faults=maybe -o t.dxt -- true
 expect 2 'o: expected FILE, got nothing' "$daxtrace" record -o
 expect 2 'given twice' "$daxtrace" record -o t.dxt -o u.dxt -- true

@@ -8,8 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "daxcache/footprint.h"
 #include "daxcache/range.h"
 #include "daxcache/reclaim_options.h"
+#include "daxcache/suggest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -197,6 +199,42 @@ TEST(RangeSizeTest, FirstAndLastRangeOfBytes) {
   const std::uint64_t end = std::uint64_t{1} << 63;
   EXPECT_EQ(size.Last(end - 1, 1), (end - 1) >> 21);
   EXPECT_EQ(size.Last(0, end), (end - 1) >> 21);
+}
+
+TEST(SuggestTest, WithWhatStandsBeforeTheWord) {
+  const std::string_view flags[] = {"window", "policy"};
+  EXPECT_EQ(Nearest("widnow", flags), "window");
+  EXPECT_EQ(Nearest("x", flags), "");
+  EXPECT_EQ(Nearest("x", {}), "");
+  EXPECT_EQ(Suggest("widnow", flags), " (did you mean \"window\"?)");
+  EXPECT_EQ(Suggest("widnow", flags, "--"), " (did you mean \"--window\"?)");
+  EXPECT_EQ(Suggest("x", flags, "--"), "");
+}
+
+TEST(FootprintTest, OfLinux) {
+  const Footprint footprint;
+  EXPECT_TRUE(footprint.Validate().ok());
+  EXPECT_EQ(footprint.GuestBytes(ByteSize(std::uint64_t{4} << 30), RangeSize()), 67'338'240u);
+  EXPECT_EQ(footprint.GuestBytesPerRange(RangeSize()), 32'880u);
+  EXPECT_EQ(footprint.HostBytes(3, 5 * 4096), 3u * 200 + 5 * 16);
+}
+
+TEST(FootprintTest, RefusesWhatNothingIs) {
+  for (std::uint64_t Footprint::*const pages : {&Footprint::page_bytes, &Footprint::host_page_bytes}) {
+    for (const std::uint64_t bytes : {0u, 1u, 2048u, 3 * 4096u, 2u << 20}) {
+      Footprint footprint;
+      footprint.*pages = bytes;
+      EXPECT_FALSE(footprint.Validate().ok()) << bytes;
+    }
+  }
+  for (std::uint64_t Footprint::*const structure : {&Footprint::struct_page_bytes, &Footprint::mapping_bytes,
+                                                    &Footprint::vma_bytes, &Footprint::table_entry_bytes}) {
+    for (const std::uint64_t bytes : {0u, 4097u}) {
+      Footprint footprint;
+      footprint.*structure = bytes;
+      EXPECT_FALSE(footprint.Validate().ok()) << bytes;
+    }
+  }
 }
 
 TEST(ReclaimOptionsTest, ThresholdIsLinuxs) {

@@ -174,7 +174,7 @@ TEST(PolicySpec, ErrorsSayWhereAndWhat) {
       {"per-file:hot=2/-1s", "expected from 1 to 256 accesses within a time above 0, such as 2/10s, got 2/-1s"},
       {"per-file:hot=2/inf", "got 2/inf"},
       {"per-file:hot=257/1s", "got 257/1s"},
-      {"per-file:cold=1/10s", "expected files to become cold by fewer accesses or a longer time"},
+      {"per-file:cold=1/10s", "cold: expected hot beside it"},
       {"per-file:hot=2/10s,cold=3/10s", "expected files to become cold by fewer accesses or a longer time"},
       {"per-file:hot=2/10s,cold=2/5s", "expected files to become cold by fewer accesses or a longer time"},
       {"per-file:include=", "include: expected a path pattern such as /usr/** or *.so, got \"\""},
@@ -207,6 +207,16 @@ TEST(PolicySpec, ListsAreCutWhereASpecBegins) {
   ASSERT_EQ(specs->size(), 3u);
   EXPECT_EQ((*specs)[1].text(), "per-file:base=arc,min=32K");
   EXPECT_THAT(std::string(ParsePolicyList("lru,,fifo").status().message()), HasSubstr("got \"\""));
+  // What follows a comma may have been meant as the rest of a value.
+  for (const char* list : {"per-file:include=/a,b", "per-file:include=/a,b,lru", "lru,per-file:include=/a,b"}) {
+    EXPECT_THAT(std::string(ParsePolicyList(list).status().message()),
+                testing::EndsWith("got \"b\" (a comma within a value is written \\,)"));
+  }
+  EXPECT_THAT(std::string(ParsePolicySpec("per-file:include=/a,b").status().message()),
+              testing::EndsWith("got \"b\" (a comma within a value is written \\,)"));
+  for (const char* list : {"lru,lur", "per-file:min=1K,lru:", "per-file:mni=1K"}) {
+    EXPECT_THAT(std::string(ParsePolicyList(list).status().message()), testing::Not(HasSubstr("comma"))) << list;
+  }
   EXPECT_THAT(std::string(ParsePolicyList("lru,seed=1").status().message()), HasSubstr("policy \"lru,seed=1\""));
 }
 

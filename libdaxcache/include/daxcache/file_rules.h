@@ -338,6 +338,9 @@ inline absl::Status FileRuleOptions::Validate() const {
   for (const Hotness& hotness : {hot, cold}) {
     if (absl::Status status = hotness.Validate(); !status.ok()) return status;
   }
+  if (cold.accesses > 0 && hot.accesses == 0) {
+    return absl::InvalidArgumentError("cold: expected hot beside it, from which files cool down; got cold alone");
+  }
   if (cold.accesses > 0 && (cold.accesses > hot.accesses || cold.within < hot.within)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected files to become cold by fewer accesses or a longer time than they become hot by (", hot.accesses, "/",

@@ -37,8 +37,9 @@ struct Footprint {
       }
     }
     for (const std::uint64_t bytes : {struct_page_bytes, mapping_bytes, vma_bytes, table_entry_bytes}) {
-      if (bytes > 4096)
-        return absl::InvalidArgumentError(absl::StrCat("expected a structure of at most 4096 bytes, got ", bytes));
+      if (bytes == 0 || bytes > 4096) {
+        return absl::InvalidArgumentError(absl::StrCat("expected a structure of 1 to 4096 bytes, got ", bytes));
+      }
     }
     return absl::OkStatus();
   }

@@ -1,6 +1,6 @@
 // "Did you mean": the nearest of a few valid words to one that was mistyped, for error messages.
 //
-//   "unknown flag --widnow" + Suggest("--widnow", {{"--window", "--policy"}})   // … (did you mean "--window"?)
+//   "expected linux or lru, got \"lri\"" + Suggest("lri", {{"linux", "lru"}})   // … (did you mean "lru"?)
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ inline std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// ` (did you mean "x"?)` for the nearest valid word, the first of equals; "" if none is near.
-inline std::string Suggest(std::string_view got, std::span<const std::string_view> valid) {
+// The nearest valid word, the first of equals; "" if none is near.
+inline std::string_view Nearest(std::string_view got, std::span<const std::string_view> valid) {
   std::string_view nearest;
   std::size_t least = 0;
   for (const std::string_view word : valid) {
@@ -47,8 +47,16 @@ inline std::string Suggest(std::string_view got, std::span<const std::string_vie
     }
   }
   const std::size_t limit = 2 * std::max<std::size_t>(2, std::max(got.size(), nearest.size()) / 3);
-  if (nearest.empty() || least > limit || least >= 2 * nearest.size()) return "";
-  return " (did you mean \"" + std::string(nearest) + "\"?)";
+  return least > limit || least >= 2 * nearest.size() ? std::string_view() : nearest;
+}
+
+// ` (did you mean "x"?)` for the nearest valid word; "" if none is near. `before` stands before the word and is not
+// part of it: the dashes of a flag.
+inline std::string Suggest(std::string_view got, std::span<const std::string_view> valid,
+                           std::string_view before = "") {
+  const std::string_view nearest = Nearest(got, valid);
+  if (nearest.empty()) return "";
+  return " (did you mean \"" + std::string(before) + std::string(nearest) + "\"?)";
 }
 
 }  // namespace v0

@@ -161,7 +161,13 @@ template <class Index, class Fn>
   std::vector<PolicySpec> specs;
   for (const std::string& text : SplitPolicyList(list)) {
     absl::StatusOr<PolicySpec> spec = ParsePolicySpec(text);
-    if (!spec.ok()) return spec.status();
+    if (!spec.ok()) {
+      // "per-file:include=/a,b,lru": is b a policy, or the rest of a name?
+      const bool behind_options = !specs.empty() && specs.back().text().find('=') != std::string::npos &&
+                                  text.find_first_of(":=") == std::string::npos;
+      if (!behind_options) return spec.status();
+      return absl::InvalidArgumentError(absl::StrCat(spec.status().message(), AbslView(internal::kCommaHint)));
+    }
     specs.push_back(*std::move(spec));
   }
   return specs;

@@ -34,6 +34,9 @@ inline std::string OneOf(std::span<const std::string_view> valid, std::string_vi
   return absl::StrCat(text, ", got \"", AbslView(got), "\"", Suggest(got, valid));
 }
 
+// Behind the error of what follows a comma that may have been meant otherwise.
+inline constexpr std::string_view kCommaHint = " (a comma within a value is written \\,)";
+
 }  // namespace internal
 
 class PolicySpec {
@@ -92,7 +95,8 @@ inline absl::StatusOr<PolicySpec> PolicySpec::Split(std::string_view text) {
     }
     if (!in_value || option.key.empty()) {
       return spec.Error(absl::StrCat("expected option=value at column ", begin + 1, ", got \"",
-                                     AbslView(text.substr(begin, at - begin)), "\""));
+                                     AbslView(text.substr(begin, at - begin)), "\"",
+                                     begin > colon + 1 ? AbslView(internal::kCommaHint) : ""));
     }
     if (option.key == "base" && !spec.base_.empty()) {
       if (std::exchange(based, true)) return spec.Error("base: given twice");
