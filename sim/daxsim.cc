@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -33,9 +34,9 @@
 #include "daxcache/sim/text.h"
 #include "daxcache/sim/timed.h"
 #include "daxcache/sim/timed_report.h"
+#include "daxcache/sim/validate_command.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/version.h"
-#include "validate_command.h"
 
 namespace {
 
@@ -43,6 +44,17 @@ using namespace daxcache;
 
 constexpr int kExitData = 1;
 constexpr int kExitUsage = 2;
+
+// A list with what it names twice named once. `by`: a member function whose answers tell them apart.
+template <class T, class By = std::identity>
+std::vector<T> Distinct(std::vector<T> all, By by = {}) {
+  std::vector<T> distinct;
+  for (T& one : all) {
+    const auto same = [&](const T& other) { return std::invoke(by, other) == std::invoke(by, one); };
+    if (std::none_of(distinct.begin(), distinct.end(), same)) distinct.push_back(std::move(one));
+  }
+  return distinct;
+}
 
 struct Settings {
   std::vector<std::string> traces;
@@ -92,11 +104,13 @@ std::function<absl::Status(std::string_view)> SetThreads(std::uint32_t* threads)
   };
 }
 
-std::function<absl::Status(std::string_view)> SetBytes(std::uint64_t* bytes) {
-  return [bytes](std::string_view text) {
+// A number of the footprint, checked where it is given so that the error names the flag.
+std::function<absl::Status(std::string_view)> SetBytes(Footprint* footprint, std::uint64_t Footprint::*bytes) {
+  return [=](std::string_view text) {
     const auto size = ByteSize::Parse(text);
-    if (size.ok()) *bytes = size->bytes();
-    return size.status();
+    if (!size.ok()) return size.status();
+    footprint->*bytes = size->bytes();
+    return footprint->Validate();
   };
 }
 
@@ -142,11 +156,12 @@ std::vector<Flag> Flags(Settings& settings) {
        .set = SetNumber(&settings.engine.seed, 0, std::numeric_limits<std::uint64_t>::max())},
       {.name = "window",
        .value = "SIZE[,SIZE|SIZE..SIZE]",
-       .help = "window size, such as 4G or 512MiB; a list or a span (doubling) sweeps; default 4G",
+       .help = "window size, such as 4G or 512MiB; a list or a span (doubling) sweeps (what is named twice in it runs "
+               "once); default 4G",
        .set =
            [&](std::string_view text) {
              auto sizes = ParseSizes(text);
-             if (sizes.ok()) settings.windows = *std::move(sizes);
+             if (sizes.ok()) settings.windows = Distinct(*std::move(sizes));
              return sizes.status();
            },
        .letter = 'w'},
@@ -158,7 +173,7 @@ std::vector<Flag> Flags(Settings& settings) {
        .set =
            [&](std::string_view text) {
              auto policies = ParsePolicyList(text);
-             if (policies.ok()) settings.policies = *std::move(policies);
+             if (policies.ok()) settings.policies = Distinct(*std::move(policies), &PolicySpec::text);
              return policies.status();
            },
        .letter = 'p'},
@@ -174,6 +189,7 @@ std::vector<Flag> Flags(Settings& settings) {
            if (!range.ok()) return range.status();
            settings.range_sizes.push_back(*range);
          }
+         settings.range_sizes = Distinct(std::move(settings.range_sizes), &RangeSize::bytes);
          return absl::OkStatus();
        }},
       {.name = "mechanics",
@@ -213,15 +229,27 @@ std::vector<Flag> Flags(Settings& settings) {
       {.name = "page-size",
        .value = "SIZE",
        .help = "page size of the guest, for its memory cost; default 4K",
-       .set = SetBytes(&settings.footprint.page_bytes)},
+       .set = SetBytes(&settings.footprint, &Footprint::page_bytes)},
       {.name = "struct-page-size",
        .value = "SIZE",
        .help = "sizeof(struct page) of the guest; default 64",
-       .set = SetBytes(&settings.footprint.struct_page_bytes)},
+       .set = SetBytes(&settings.footprint, &Footprint::struct_page_bytes)},
       {.name = "mapping-size",
        .value = "SIZE",
        .help = "sizeof(struct fuse_dax_mapping) of the guest; default 112",
-       .set = SetBytes(&settings.footprint.mapping_bytes)},
+       .set = SetBytes(&settings.footprint, &Footprint::mapping_bytes)},
+      {.name = "host-page-size",
+       .value = "SIZE",
+       .help = "page size of the host, for its memory cost; default 4K",
+       .set = SetBytes(&settings.footprint, &Footprint::host_page_bytes)},
+      {.name = "vma-size",
+       .value = "SIZE",
+       .help = "what a mapping costs the host: sizeof(struct vm_area_struct) and its share of the tree; default 200",
+       .set = SetBytes(&settings.footprint, &Footprint::vma_bytes)},
+      {.name = "table-entry-size",
+       .value = "SIZE",
+       .help = "a page table entry of the host, on either level; default 8",
+       .set = SetBytes(&settings.footprint, &Footprint::table_entry_bytes)},
       {.name = "format",
        .value = "table|csv|json",
        .help = "table for people, csv and json for programs (docs/daxsim.md lists the keys)",
@@ -232,8 +260,12 @@ std::vector<Flag> Flags(Settings& settings) {
                       })},
       {.name = "output",
        .value = "FILE",
-       .help = "write the report there instead of to standard output",
-       .set = SetText(&settings.output),
+       .help = "write the report there instead of to standard output (\"-\")",
+       .set = [&](std::string_view text) -> absl::Status {
+         if (text.empty()) return absl::InvalidArgumentError("expected a file, got nothing");
+         settings.output = text == "-" ? "" : std::string(text);
+         return absl::OkStatus();
+       },
        .letter = 'o'},
       {.name = "threads",
        .value = "N",
@@ -265,7 +297,7 @@ Sizes are powers of two: 4G, 64MiB, 1.5g. Exit status: 0, 1 for data that cannot
 )";
 
 // Where a trace named on the command line is: as given, compressed, or among those that come with the project.
-std::optional<std::string> FindTrace(const std::string& name) {
+absl::StatusOr<std::string> FindTrace(const std::string& name) {
   namespace fs = std::filesystem;
   std::vector<fs::path> folders = {"", "traces/data"};
   std::error_code ignored;
@@ -280,10 +312,17 @@ std::optional<std::string> FindTrace(const std::string& name) {
       if (fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
         return folder.empty() ? path : fs::path(path).lexically_normal().string();
       }
-      if (fs::path(name).is_absolute() && suffix[0] != 0) return std::nullopt;
     }
+    if (fs::path(name).is_absolute()) break;
   }
-  return std::nullopt;
+  std::error_code why;
+  if (fs::is_directory(fs::status(name, why))) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": expected a trace, got a directory"));
+  }
+  if (why && why != std::errc::no_such_file_or_directory) {
+    return absl::UnavailableError(absl::StrCat(name, ": cannot be opened: ", why.message()));
+  }
+  return absl::NotFoundError(absl::StrCat(name, ": no such trace, nor ", name, ".zst, here or in traces/data"));
 }
 
 ReplayOptions OptionsFor(const Settings& settings, const PolicySpec& policy) {
@@ -328,7 +367,16 @@ std::string PolicyHelp() {
                       AbslView(option.help), "\n");
     }
   }
-  return text + "Options stand after a colon, separated by commas: random:seed=7\n";
+  return text +
+         R"(Options stand after a colon, separated by commas: random:seed=7. A comma within a value is written \, and a
+backslash \\ (in a shell, both within quotes).
+
+GLOB, a pattern for paths:
+  *      any run of characters, / not among them     **     any run at all: /usr/**
+  ?      one character, but not /                    **/    any folders, or none: /home/**/.cache/*
+  [a-z]  one of these; [!a-z] one of the rest        \x     the character x itself
+With a / in it, a pattern must match the whole path; without, it is about the file's name: *.so
+)";
 }
 
 int Fail(const absl::Status& status, int code) {
@@ -423,17 +471,21 @@ int Run(const std::vector<std::string>& arguments) {
   const std::vector<RunSpec> specs = Specs(settings);
   if (!settings.fio.empty()) return RunTimed(settings, specs);
   for (const RunSpec& spec : specs) {
+    if (spec.footprint.page_bytes > spec.range_size.bytes()) {
+      return Fail(absl::InvalidArgumentError(absl::StrCat("--page-size: expected pages no larger than a range of ",
+                                                          ByteSize(spec.range_size.bytes()).ToString(), ", got ",
+                                                          ByteSize(spec.footprint.page_bytes).ToString())),
+                  kExitUsage);
+    }
     if (const absl::Status valid = Validate(spec); !valid.ok()) return Fail(valid, kExitUsage);
   }
-
+  if (std::count(settings.traces.begin(), settings.traces.end(), "-") > 1) {
+    return Fail(absl::InvalidArgumentError("--trace: expected standard input (-) once, got it twice"), kExitUsage);
+  }
   std::vector<TraceRuns> all;
-  for (const std::string& name : settings.traces) {
-    const std::optional<std::string> path = name == "-" ? name : FindTrace(name);
-    if (!path) {
-      return Fail(
-          absl::NotFoundError(absl::StrCat(name, ": no such trace, nor ", name, ".zst, here or in traces/data")),
-          kExitData);
-    }
+  for (const std::string& name : Distinct(settings.traces)) {
+    const absl::StatusOr<std::string> path = name == "-" ? name : FindTrace(name);
+    if (!path.ok()) return Fail(path.status(), kExitData);
     std::error_code ignored;
     if (!settings.output.empty() && std::filesystem::equivalent(settings.output, *path, ignored)) {
       return Fail(
@@ -449,6 +501,11 @@ int Run(const std::vector<std::string>& arguments) {
     }();
     if (!trace.ok()) return Fail(trace.status(), kExitData);
     const auto study = std::make_shared<Study>(*std::move(trace));
+    for (const PolicySpec& policy : settings.policies) {
+      for (const std::string& remark : Remarks(study->trace(), policy)) {
+        std::cerr << "daxsim: warning: " << *path << ": " << remark << "\n";
+      }
+    }
     Progress progress("replaying " + *path);
     auto runs = Sweep(*study, specs, {.threads = static_cast<int>(settings.threads), .progress = [&](double share) {
                                         progress.Update(share);

@@ -26,7 +26,8 @@ std::string_view InlineName(InlineReclaim reclaim) {
   return "";
 }
 
-// "worker below 20 %, chunks of 10, inline reclaim in calls from the own file"
+// What differs from Linux's or from demand is told, as in "a worker frees chunks of 10 below 20 % free, faults take any
+// range".
 std::string MechanicsText(const ReclaimOptions& mechanics) {
   std::string text;
   if (mechanics.threshold_percent > 0) {
@@ -35,6 +36,16 @@ std::string MechanicsText(const ReclaimOptions& mechanics) {
   } else {
     text = "one victim when nothing is free";
   }
+  const ReclaimOptions usual = mechanics.threshold_percent > 0 ? ReclaimOptions::Linux() : ReclaimOptions::Demand();
+  const auto inlines = [&text](std::string_view who, InlineReclaim reclaim) {
+    switch (reclaim) {
+      case InlineReclaim::kNever: absl::StrAppend(&text, ", ", AbslView(who), " wait"); break;
+      case InlineReclaim::kOwnFile: absl::StrAppend(&text, ", ", AbslView(who), " take ranges of their file"); break;
+      case InlineReclaim::kAnyFile: absl::StrAppend(&text, ", ", AbslView(who), " take any range"); break;
+    }
+  };
+  if (mechanics.calls != usual.calls) inlines("reads and writes", mechanics.calls);
+  if (mechanics.faults != usual.faults) inlines("faults", mechanics.faults);
   if (!mechanics.send_remove) text += ", no REMOVEMAPPING";
   return text;
 }
@@ -45,9 +56,9 @@ std::int64_t Span(const Trace& trace) {
 }
 
 std::string TraceLine(const Trace& trace) {
-  std::string line = absl::StrCat(trace.source(), " (", trace.format(), "): ", Grouped(trace.size()), " records, ",
-                                  Grouped(trace.files().size()), " files, ", Grouped(trace.tasks().size()), " tasks, ",
-                                  HumanTime(Span(trace)), "; ");
+  std::string line = absl::StrCat(Printable(trace.source()), " (", trace.format(), "): ", Grouped(trace.size()),
+                                  " records, ", Grouped(trace.files().size()), " files, ",
+                                  Grouped(trace.tasks().size()), " tasks, ", HumanTime(Span(trace)), "; ");
   line.append(MappedText(trace.mapped_touches()));
   for (const ReadReport::Skipped& skipped : trace.report().skipped) {
     absl::StrAppend(&line, "\n  skipped: ", Grouped(skipped.count), " ", skipped.reason);
@@ -74,8 +85,8 @@ std::string Detail(const Study& study, const RunResult& run) {
     return Percent(of == 0 ? 0 : static_cast<double>(part) / static_cast<double>(of));
   };
   std::string out = absl::StrCat("Window ", spec.window.ToString(), ": ", Grouped(run.ranges), " ranges of ",
-                                 ByteSize(spec.range_size.bytes()).ToString(), "; policy ", spec.policy.text(), "; ",
-                                 MechanicsText(spec.options.mechanics), "\n\n");
+                                 ByteSize(spec.range_size.bytes()).ToString(), "; policy ",
+                                 Printable(spec.policy.text()), "; ", MechanicsText(spec.options.mechanics), "\n\n");
 
   TextTable counts({"", "", "", ""}, {true, false, false, true});
   counts.Add({"accesses", Grouped(run.accesses), "", ""});
@@ -173,7 +184,7 @@ std::string Rows(const TraceRuns& trace) {
   for (const RunResult& run : trace.runs) {
     std::vector<std::string> row = {run.spec.window.ToString()};
     if (ranges_differ) row.push_back(ByteSize(run.spec.range_size.bytes()).ToString());
-    row.insert(row.end(), {Grouped(run.ranges), run.spec.policy.text()});
+    row.insert(row.end(), {Grouped(run.ranges), Printable(run.spec.policy.text())});
     if (ranges_differ) row.push_back(Grouped(run.touches));
     row.insert(row.end(), {Grouped(run.hits), Grouped(run.counts.misses), Percent(run.MissRatio())});
     if (without_dax) row.push_back(Grouped(run.non_dax_touches));
@@ -190,8 +201,8 @@ std::string Rows(const TraceRuns& trace) {
 Json Scalars(const TraceRuns& trace, const RunResult& run) {
   const ReclaimOptions& mechanics = run.spec.options.mechanics;
   Json json;
-  json["trace"] = trace.study->trace().source();
-  json["policy"] = run.spec.policy.text();
+  json["trace"] = Utf8(trace.study->trace().source());
+  json["policy"] = Utf8(run.spec.policy.text());
   json["window_bytes"] = run.spec.window.bytes();
   json["range_bytes"] = run.spec.range_size.bytes();
   json["ranges"] = run.ranges;
@@ -230,7 +241,7 @@ Json Scalars(const TraceRuns& trace, const RunResult& run) {
 
 Json TraceJson(const Trace& trace) {
   Json json;
-  json["source"] = trace.source();
+  json["source"] = Utf8(trace.source());
   json["format"] = trace.format();
   json["records"] = trace.size();
   json["files"] = trace.files().size();
@@ -312,12 +323,12 @@ std::string JsonReport(const std::vector<TraceRuns>& all) {
       for (const FileCost& cost : run.costliest) {
         const FileInfo& file = data.files()[ToIndex(cost.file)];
         of["costliest_files"].push_back(
-            {{"path", std::string(file.path)}, {"size_bytes", file.size}, {"setups", cost.setups}});
+            {{"path", Utf8(file.path)}, {"size_bytes", file.size}, {"setups", cost.setups}});
       }
       json["runs"].push_back(std::move(of));
     }
   }
-  // Paths are bytes, JSON is UTF-8: what is not becomes the replacement character.
+  // Paths are bytes, JSON is UTF-8 (Utf8 above); if a string is forgotten, it is no reason to throw.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

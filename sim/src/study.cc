@@ -6,9 +6,12 @@
 #include <new>
 #include <span>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daxcache/glob.h"
+#include "daxcache/sim/text.h"
 #include "daxcache/sim/touched.h"
 
 namespace daxcache {
@@ -177,6 +180,44 @@ absl::StatusOr<const std::vector<std::uint32_t>*> Study::Touched(RangeSize range
   });
   if (!entry.status.ok()) return entry.status;
   return &entry.value;
+}
+
+namespace {
+
+bool FollowsOpens(const Trace& trace) {
+  for (std::uint64_t i = 0; i < trace.size(); ++i) {
+    const Op op = static_cast<Op>(trace.columns().op[i]);
+    if (op == Op::kOpen || op == Op::kClose) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> Remarks(const Trace& trace, const PolicySpec& policy) {
+  std::vector<std::string> remarks;
+  const auto remark = [&](std::string_view what) {
+    remarks.push_back(absl::StrCat("policy ", Printable(policy.text()), ": ", AbslView(what)));
+  };
+  const auto see_glob = [&](std::string_view option, const std::string& glob) {
+    const auto matches = [&](const FileInfo& file) { return GlobMatch(glob, file.path); };
+    if (std::any_of(trace.files().begin(), trace.files().end(), matches)) return;
+    remark(absl::StrCat(AbslView(option), ": no file of the trace matches ", Printable(glob)));
+  };
+  const absl::Status ignored = Dispatch<DenseIndex>(policy, [&]<class P>(const typename P::Options& options) {
+    if constexpr (std::is_base_of_v<FileRuleOptions, typename P::Options>) {
+      for (const std::string& glob : options.include) see_glob("include", glob);
+      for (const std::string& glob : options.exclude) see_glob("exclude", glob);
+      for (const GroupQuota& quota : options.group_quotas) see_glob("quota", quota.glob);
+      if (options.hot.accesses > 0 && !FollowsOpens(trace)) {
+        remark(
+            "hot: a file that has become hot is admitted at its next open or after its last close, and the trace has "
+            "neither: no file will use the window");
+      }
+    }
+    return absl::OkStatus();
+  });
+  return remarks;
 }
 
 absl::Status Validate(const RunSpec& spec) {

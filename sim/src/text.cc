@@ -25,6 +25,24 @@ std::size_t Width(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+// Bytes of the character that `text` begins with; 0 if it does not begin with one (RFC 3629).
+std::size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) || (first == 0xf0 && byte(1) < 0x90) ||
+      (first == 0xf4 && byte(1) > 0x8f)) {
+    return 0;
+  }
+  return length;
+}
+
 }  // namespace
 
 std::string Grouped(std::uint64_t number) {
@@ -68,15 +86,28 @@ std::string_view MappedText(MappedTouches mapped) {
 }
 
 std::string Printable(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      constexpr char kHex[] = "0123456789abcdef";
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = Utf8Length(text.substr(at));
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+      ++at;
     } else {
-      out += c;
+      out += text.substr(at, length);
+      at += length;
     }
+  }
+  return out;
+}
+
+std::string Utf8(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = Utf8Length(text.substr(at));
+    out += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(at, length);
+    at += std::max<std::size_t>(length, 1);
   }
   return out;
 }

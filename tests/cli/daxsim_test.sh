@@ -52,13 +52,46 @@ zstd -dcq traces/data/kbuild.trace.zst | "$bin/daxsim" --window 64M --trace - --
   fail "standard input"
 diff <(sed 's/^other.trace.zst/-/' "$scratch/report.csv") "$scratch/stdin.csv" || fail "standard input differs"
 
-refused 2 'unknown flag --widnow (did you mean "window"?)' --widnow 4G
+# Timed runs: any number of threads, the same bytes; a cell of the published table is what the same job gives by itself
+# on its place in the job file.
+for threads in 1 3; do
+  "$bin/daxsim" -w 64M,128M --policy linux,lru --fio tests/cli/randread.fio --format json --threads $threads \
+    >"$scratch/timed-$threads" || fail "--fio"
+done
+cmp "$scratch/timed-1" "$scratch/timed-3" || fail "timed runs differ with threads"
+"$bin/daxsim" -w 64M --fio "--rw=randread --size=64m --numjobs=2 --numjob=3" --format csv >"$scratch/timed.csv" 2>"$scratch/err" ||
+  fail "--fio options"
+grep -q 'warning: --fio: option 4: unknown option "numjob" ignored (did you mean "numjobs"?)' "$scratch/err" || fail "warning"
+grep -q '^linux,67108864,2097152,job,randread,psync,2,' "$scratch/timed.csv" || fail "timed csv: $(cat "$scratch/timed.csv")"
+"$bin/daxsim" validate --windows 64 --format json >"$scratch/cells.json" || fail "validate"
+"$bin/daxsim" -w 64G --fio sim/profiles/goyal-2020.fio --format json >"$scratch/jobs.json" || fail "goyal-2020.fio"
+diff <(sed -nE 's/.*"predicted_iops": ([0-9.]+).*/\1/p' "$scratch/cells.json" | sort) \
+  <(sed -nE 's/^ *"iops": ([0-9.]+),/\1/p' "$scratch/jobs.json" | sort) || fail "cells are not what the jobs give"
+
+refused 2 'expected --trace, which is replayed without a clock' --fio tests/cli/randread.fio --trace kbuild.trace
+refused 2 'looks ahead in a recorded trace' --fio tests/cli/randread.fio --policy belady
+refused 2 'expected a profile' --fio tests/cli/randread.fio --profile nobody
+refused 2 'rw: expected read, write' --fio "--rw=sideways --size=1m"
+refused 1 'nowhere.fio: cannot be read' --fio nowhere.fio
+
+refused 2 'unknown flag --widnow (did you mean "--window"?)' --widnow 4G
 refused 2 'did you mean "belady"' --policy beladi --trace kbuild.trace
 refused 2 '--window: expected a size such as 4G' --window 4Q --trace kbuild.trace
 refused 2 '--window' --window -4G --trace kbuild.trace
 refused 2 'at least one range of 2M' --window 1M --trace kbuild.trace
 refused 2 'at most 16777216 ranges' --window 1P --trace kbuild.trace
 refused 2 'power of two from 4K to 1G' --range-size 3M --trace kbuild.trace
+refused 2 '--page-size: expected a page size that is a power of two' --page-size 3000 --trace kbuild.trace
+refused 2 '--page-size: expected pages no larger than a range of 4K' --page-size 64K --range-size 4K --trace kbuild.trace
+refused 2 '--struct-page-size: expected a structure of 1 to 4096 bytes, got 0' --struct-page-size 0 --trace kbuild.trace
+refused 2 '--mapping-size: expected a structure of 1 to 4096 bytes' --mapping-size 8K --trace kbuild.trace
+refused 2 '--host-page-size: expected a page size' --host-page-size 1 --trace kbuild.trace
+refused 2 '--vma-size: expected a size' --vma-size x --trace kbuild.trace
+refused 2 '--table-entry-size: expected a structure' --table-entry-size 0 --trace kbuild.trace
+refused 2 'cold: expected hot beside it' --policy per-file:cold=2/10s --trace kbuild.trace
+refused 2 'got "b/**" (a comma within a value is written \,)' --policy 'per-file:include=/a,b/**' --trace kbuild.trace
+refused 2 '--output: expected a file, got nothing' --output= --trace kbuild.trace
+refused 2 'expected standard input (-) once, got it twice' -t - -t -
 refused 2 'expected one of table, csv, json' --format xml --trace kbuild.trace
 refused 2 'expected one of linux, demand, got "lniux" (did you mean "linux"?)' --mechanics lniux --trace kbuild.trace
 refused 2 '--threshold: expected a whole number from 0 to 100' --threshold 101 --trace kbuild.trace
@@ -73,15 +106,70 @@ printf 'GIF89a' >"$scratch/picture"
 refused 1 "$scratch/picture" --trace "$scratch/picture"
 : >"$scratch/empty"
 refused 1 "$scratch/empty" --trace "$scratch/empty"
-refused 1 "traces/data" --trace traces/data
+refused 1 'traces/data: expected a trace, got a directory' --trace traces/data
+ln -s loop "$scratch/loop"
+refused 1 "$scratch/loop: cannot be opened: Too many levels of symbolic links" --trace "$scratch/loop"
+refused 1 "README.md/x: cannot be opened: Not a directory" --trace README.md/x
 printf 'daxtrace 1\nfile 0 4096 /a\ntask 0 - 0 10 0 0 t\n0 0 R 0 0 1000000000000000\n' >"$scratch/huge.trace"
 refused 1 "at most" --trace "$scratch/huge.trace"
 refused 2 "--output: expected another file than the trace" --trace "$scratch/other.trace" \
   --output "$scratch/other.trace.zst"
 
+# What a list names twice runs once, in the order of the first.
+"$bin/daxsim" -w 1G,64M..1G,64M -p lru,linux,lru --range-size 2M,2M -t kbuild.trace -t kbuild.trace --format csv \
+  --output - >"$scratch/repeats" || fail "repeats"
+[ "$(cut -d, -f2,3 "$scratch/repeats" | tail -n +2 | tr '\n' ' ')" = "lru,1073741824 linux,1073741824 \
+lru,67108864 linux,67108864 lru,134217728 linux,134217728 lru,268435456 linux,268435456 \
+lru,536870912 linux,536870912 " ] || fail "repeats: $(cut -d, -f2,3 "$scratch/repeats")"
+
+# warned TEXT ARGUMENTS…: a report, and one warning that contains TEXT; with TEXT empty, none.
+warned() {
+  local text=$1; shift
+  "$bin/daxsim" -w 64M --format csv "$@" >"$scratch/out" 2>"$scratch/err" || fail "$* exits with $?"
+  [ -s "$scratch/out" ] || fail "$*: no report"
+  if [ -z "$text" ]; then
+    [ -s "$scratch/err" ] && fail "$*: expected no warning, got: $(cat "$scratch/err")"
+    return
+  fi
+  [ "$(grep -c '^daxsim: warning: ' "$scratch/err")" = 1 ] && grep -qF -- "$text" "$scratch/err" ||
+    fail "$*: expected one warning with \"$text\", got: $(cat "$scratch/err")"
+}
+trace_of() { printf 'daxtrace 1\nfile 0 4096 /a,b/c.so\ntask 0 - 0 100 0 0 t\n'; printf '%s\n' "$@"; }
+trace_of '1 0 R 0 0 4' '2 0 R 0 0 4' >"$scratch/no-opens.trace"
+trace_of '1 0 O 0 0 4096' '2 0 R 0 0 4' >"$scratch/opens.trace"
+warned 'hot: a file that has become hot' -p per-file:hot=2/10s -t "$scratch/no-opens.trace"
+warned '' -p per-file:hot=2/10s -t "$scratch/opens.trace"
+warned 'include: no file of the trace matches /a/**' -p 'per-file:include=/a/**' -t "$scratch/opens.trace"
+warned 'exclude: no file of the trace matches *.txt' -p 'lru,per-file:exclude=*.txt' -t "$scratch/opens.trace"
+warned 'quota: no file of the trace matches /*.so' -p 'per-file:quota=2@/*.so' -t "$scratch/opens.trace"
+warned '' -p 'per-file:include=/a\,b/*,exclude=*.s[op],quota=3@/**/*.so,exclude=*.so' -t "$scratch/opens.trace"
+
+# Mechanics that are not the named ones are told.
+"$bin/daxsim" -w 1G -t kbuild.trace --inline any --inline-faults own |
+  grep -q 'below 20 % free, reads and writes take any range, faults take ranges of their file$' || fail "mechanics"
+"$bin/daxsim" -w 1G -t kbuild.trace -p lru --threshold 5 --inline never |
+  grep -q 'below 5 % free, reads and writes wait, faults take any range$' || fail "mechanics of demand"
+
+# What things cost the host can be said.
+"$bin/daxsim" -w 64M -t "$scratch/opens.trace" --vma-size 176 --host-page-size 4K --table-entry-size 16 --format json |
+  grep -q '"host_bytes": 208,' || fail "the host's memory: 1 mapping of 176 bytes and 2 entries of 16 of a page"
+
+# Names that are no UTF-8, everywhere.
+printf 'daxtrace 1\nfile 0 4096 /caf\xc3\xa9\xff\xe2\x82\ntask 0 - 0 100 0 0 t\n1 0 R 0 0 4\n' \
+  >"$scratch/"$'bad\xff.trace'
+for format in table csv json; do
+  "$bin/daxsim" -w 64M -p 'per-file:exclude=x'$'\xfe' -t "$scratch/"$'bad\xff.trace' --format $format \
+    >"$scratch/out" 2>/dev/null || fail "a name that is no UTF-8 as $format"
+  iconv -f UTF-8 -t UTF-8 "$scratch/out" >/dev/null || fail "$format is no UTF-8"
+done
+grep -qF '"/café���"' "$scratch/out" || fail "bad bytes in JSON: $(grep path "$scratch/out")"
+
 "$bin/daxsim" --help | grep -q -- '--map-extending-writes' || fail "--help"
 "$bin/daxsim" --version | grep -q '^daxsim [0-9]' || fail "--version"
-"$bin/daxsim" --list-policies | grep -q '^belady-bypass' || fail "--list-policies"
+"$bin/daxsim" --list-policies >"$scratch/policies"
+for text in '^belady-bypass' '^ *quota=N' '\\,' '^  \* .*/ not among them'; do
+  grep -q -- "$text" "$scratch/policies" || fail "--list-policies without $text"
+done
 "$bin/daxsim" --list-formats | grep -q '^dxt' || fail "--list-formats"
 "$bin/daxsim" --help >/dev/full 2>/dev/null && fail "--help to a full disk exits with 0"
 

@@ -73,8 +73,8 @@ TEST(Flags, OneOfAFewWords) {
 }
 
 TEST(Flags, Refusals) {
-  EXPECT_EQ(Line().Error({"--nmae", "x"}), "unknown flag --nmae (did you mean \"name\"?)");
-  EXPECT_EQ(Line().Error({"-name", "x"}), "unknown flag -name (did you mean \"name\"?)");
+  EXPECT_EQ(Line().Error({"--nmae", "x"}), "unknown flag --nmae (did you mean \"--name\"?)");
+  EXPECT_EQ(Line().Error({"-name", "x"}), "unknown flag -name (did you mean \"--name\"?)");
   EXPECT_EQ(Line().Error({"-hx"}), "unknown flag -hx");
   EXPECT_EQ(Line().Error({"-na", "-n", "b"}), "-n: given twice");
   EXPECT_EQ(Line().Error({"-x"}), "unknown flag -x");
@@ -135,6 +135,35 @@ TEST(Text, Numbers) {
 
 TEST(Text, PrintableIsOneLine) {
   EXPECT_EQ(Printable("a\nb\x7f\x1b é\\"), "a\\x0ab\\x7f\\x1b é\\");
+}
+
+TEST(Text, WhatIsNoUtf8IsEscapedOrReplaced) {
+  struct Case {
+    std::string bytes, printable, utf8;
+  };
+  const Case cases[] = {
+      {"", "", ""},
+      {"aé≤😀", "aé≤😀", "aé≤😀"},
+      {"\x80", "\\x80", "\ufffd"},        // a continuation byte alone
+      {"\xff z", "\\xff z", "\ufffd z"},  // never part of any
+      {"a\xc3", "a\\xc3", "a\ufffd"},     // ends early
+      {"\xe2\x82"
+       "b",
+       "\\xe2\\x82b",
+       "\ufffd\ufffd"
+       "b"},                                                                     // is cut short
+      {"\xc0\xaf", "\\xc0\\xaf", "\ufffd\ufffd"},                                // overlong
+      {"\xe0\x9f\xbf", "\\xe0\\x9f\\xbf", "\ufffd\ufffd\ufffd"},                 // overlong
+      {"\xed\xa0\x80", "\\xed\\xa0\\x80", "\ufffd\ufffd\ufffd"},                 // a surrogate
+      {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", "\ufffd\ufffd\ufffd\ufffd"},  // beyond U+10FFFF
+      {"\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf", "\ufffd\ufffd\ufffd\ufffd"},  // overlong
+      {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},              // the last there is
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(Printable(c.bytes), c.printable);
+    EXPECT_EQ(Utf8(c.bytes), c.utf8);
+  }
+  EXPECT_EQ(Utf8("a\nb"), "a\nb");
 }
 
 TEST(Text, ColumnsAlignByWhatIsSeen) {

@@ -2,8 +2,8 @@
 // the next uses, the touched pages), each made when first needed; `Sweep` runs every combination of window, policy and
 // range size on all cores and gives the results in the order asked for.
 //
-//   auto study = Study::Create(*std::move(trace));
-//   absl::StatusOr<std::vector<RunResult>> results = Sweep(**study, runs, {.threads = 2});
+//   Study study(*std::move(trace));
+//   absl::StatusOr<std::vector<RunResult>> results = Sweep(study, runs, {.threads = 2});
 #pragma once
 
 #include <cstdint>
@@ -114,6 +114,10 @@ class Study {
   std::map<int, Lazy<std::vector<std::uint32_t>>> next_uses_;
   std::map<int, Lazy<std::vector<std::uint32_t>>> touched_;
 };
+
+// What a policy's rules cannot do with this trace, which is seldom what was meant: patterns that no file matches, and
+// files that would have to become hot. A line each.
+[[nodiscard]] std::vector<std::string> Remarks(const Trace& trace, const PolicySpec& policy);
 
 // InvalidArgument, as RunReplay gives it, without running.
 [[nodiscard]] absl::Status Validate(const RunSpec& spec);

@@ -16,7 +16,8 @@ std::string Grouped(std::uint64_t number);          // 708,458
 std::string Percent(double share);                  // 1.64 %
 std::string HumanBytes(std::uint64_t bytes);        // 64.2 MiB
 std::string HumanTime(std::int64_t nanoseconds);    // 261 s
-std::string Printable(std::string_view text);       // on one line, whatever it holds: control characters as \xNN
+std::string Printable(std::string_view text);       // one line of UTF-8: any other byte as \xNN
+std::string Utf8(std::string_view text);            // any byte that is none as U+FFFD: for JSON and CSV
 std::string_view MappedText(MappedTouches mapped);  // page faults recorded
 
 // To standard output, at once: an error tells of a full disk while something can still be said.
