@@ -25,6 +25,7 @@
 #include "daxcache/sim/flags.h"
 #include "daxcache/sim/progress.h"
 #include "daxcache/sim/record.h"
+#include "daxcache/sim/size_classes.h"
 #include "daxcache/sim/text.h"
 #include "daxcache/suggest.h"
 #include "daxcache/traces/builtin.h"
@@ -46,15 +47,6 @@ constexpr int kExitBadUsage = 2;
 
 constexpr std::string_view kOpNames[kNumOps] = {"read", "write", "mapped_read", "mapped_write",
                                                 "open", "close", "truncate",    "unlink"};
-
-// File sizes are shown in these classes: up to so many bytes.
-struct SizeClass {
-  std::uint64_t up_to;
-  std::string_view name;
-};
-constexpr SizeClass kSizeClasses[] = {
-    {0, "empty"},          {4096, "up to 4K"},      {65536, "up to 64K"},  {1 << 20, "up to 1M"},
-    {2 << 20, "up to 2M"}, {64 << 20, "up to 64M"}, {1 << 30, "up to 1G"}, {~std::uint64_t{0}, "over 1G"}};
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "daxtrace: %s\n", std::string(status.message()).c_str());
@@ -111,7 +103,7 @@ struct Summary {
   std::array<std::uint64_t, kNumOps> bytes{};
   std::int64_t first_ns = 0;
   std::int64_t last_ns = 0;
-  std::array<std::uint64_t, std::size(kSizeClasses)> files{};
+  std::array<std::uint64_t, kSizeClasses.size()> files{};
   std::uint64_t file_bytes = 0;
 };
 
@@ -128,9 +120,7 @@ Summary Summarize(const Trace& trace) {
     summary.last_ns = trace[trace.size() - 1].time_ns;
   }
   for (const FileInfo& file : trace.files()) {
-    std::size_t size_class = 0;
-    while (file.size > kSizeClasses[size_class].up_to) ++size_class;
-    ++summary.files[size_class];
+    ++summary.files[SizeClassOf(file.size)];
     summary.file_bytes += file.size;
   }
   return summary;
@@ -161,9 +151,9 @@ std::string InfoText(const Trace& trace, const Summary& summary, const RangeStre
     text += "\n";
   }
   absl::StrAppendFormat(&text, "\n  %-16s %15s %15s\n", "file size", "files", "share");
-  for (std::size_t i = 0; i < std::size(kSizeClasses); ++i) {
+  for (std::size_t i = 0; i < kSizeClasses.size(); ++i) {
     if (summary.files[i] == 0) continue;
-    absl::StrAppendFormat(&text, "  %-16s %15s %13.1f %%\n", AbslView(kSizeClasses[i].name), Grouped(summary.files[i]),
+    absl::StrAppendFormat(&text, "  %-16s %15s %13.1f %%\n", SizeClassName(i), Grouped(summary.files[i]),
                           100.0 * static_cast<double>(summary.files[i]) / static_cast<double>(trace.files().size()));
   }
   if (!trace.report().skipped.empty()) {
@@ -201,9 +191,9 @@ std::string InfoJson(const Trace& trace, const Summary& summary, const RangeStre
     json["extending_touches"] = stream->extending_touches();
   }
   json["file_sizes"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < std::size(kSizeClasses); ++i) {
+  for (std::size_t i = 0; i < kSizeClasses.size(); ++i) {
     nlohmann::ordered_json entry;
-    entry["up_to_bytes"] = i + 1 < std::size(kSizeClasses) ? nlohmann::ordered_json(kSizeClasses[i].up_to) : nullptr;
+    entry["up_to_bytes"] = i + 1 < kSizeClasses.size() ? nlohmann::ordered_json(kSizeClasses[i]) : nullptr;
     entry["files"] = summary.files[i];
     json["file_sizes"].push_back(std::move(entry));
   }

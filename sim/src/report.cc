@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "daxcache/sim/size_classes.h"
 #include "daxcache/sim/text.h"
 #include "daxcache/traces/text_trace.h"
 #include "daxcache/version.h"
@@ -66,11 +67,6 @@ std::string TraceLine(const Trace& trace) {
   return line + "\n";
 }
 
-std::string SizeClass(std::uint64_t up_to, std::uint64_t below) {
-  if (up_to == std::numeric_limits<std::uint64_t>::max()) return "> " + ByteSize(below).ToString();
-  return "≤ " + ByteSize(up_to).ToString();
-}
-
 std::string Bar(std::uint64_t value, std::uint64_t most, std::size_t width) {
   std::string bar;
   const std::size_t length = most == 0 ? 0 : static_cast<std::size_t>((value * width + most - 1) / most);
@@ -115,12 +111,9 @@ std::string Detail(const Study& study, const RunResult& run) {
   absl::StrAppend(&out, "\nHow much of what was mapped was ever touched: ", Percent(run.touched_share), " (",
                   HumanBytes(run.touched_bytes), " of ", Grouped(run.mapped_ranges_ever), " ranges)\n");
   TextTable classes({"file size", "files", "ranges", "touched"}, {true, false, false, false});
-  std::uint64_t below = 0;
-  for (const TouchedClass& of : run.touched_classes) {
-    if (of.ranges > 0) {
-      classes.Add({SizeClass(of.up_to, below), Grouped(of.files), Grouped(of.ranges), Percent(of.share)});
-    }
-    below = of.up_to;
+  for (std::size_t i = 0; i < run.touched_classes.size(); ++i) {
+    const TouchedClass& of = run.touched_classes[i];
+    if (of.ranges > 0) classes.Add({SizeClassName(i), Grouped(of.files), Grouped(of.ranges), Percent(of.share)});
   }
   out += classes.ToString("  ");
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daxcache/glob.h"
+#include "daxcache/sim/size_classes.h"
 #include "daxcache/sim/text.h"
 #include "daxcache/sim/touched.h"
 
@@ -20,8 +21,6 @@ namespace {
 
 constexpr std::uint64_t kSamples = 64;
 constexpr std::size_t kCostliest = 10;
-constexpr std::uint64_t kClassLimits[] = {4u << 10, 16u << 10, 64u << 10, 256u << 10,
-                                          1u << 20, 2u << 20,  16u << 20, ~std::uint64_t{0}};
 
 int StreamKey(RangeSize range_size, bool first, bool second = false) {
   return range_size.shift() * 4 + (first ? 2 : 0) + (second ? 1 : 0);
@@ -44,20 +43,19 @@ std::vector<std::uint32_t> NextUses(const RangeStream& stream, bool map_extendin
 void AddTouched(const Study& study, const RangeStream& stream, const std::vector<std::uint32_t>& pages,
                 const std::vector<bool>& mapped, RunResult& result) {
   const std::uint64_t range_bytes = result.spec.range_size.bytes();
-  for (const std::uint64_t limit : kClassLimits) result.touched_classes.push_back({.up_to = limit});
+  for (const std::uint64_t limit : kSizeClasses) result.touched_classes.push_back({.up_to = limit});
   std::uint32_t last_file = ToIndex(kNoFile);
   for (std::uint32_t number = 0; number < stream.ranges(); ++number) {
     if (!mapped[number]) continue;
     const FileRange range = stream.range(number);
     const std::uint64_t size = study.trace().files()[ToIndex(range.file)].size;
-    auto at = result.touched_classes.begin();
-    while (at->up_to < size) ++at;
+    TouchedClass& of = result.touched_classes[SizeClassOf(size)];
     const std::uint64_t bytes = std::uint64_t{pages[number]} << 12;
     ++result.mapped_ranges_ever;
     result.touched_bytes += bytes;
-    ++at->ranges;
-    at->share += static_cast<double>(bytes) / static_cast<double>(range_bytes);
-    if (std::exchange(last_file, ToIndex(range.file)) != ToIndex(range.file)) ++at->files;
+    ++of.ranges;
+    of.share += static_cast<double>(bytes) / static_cast<double>(range_bytes);
+    if (std::exchange(last_file, ToIndex(range.file)) != ToIndex(range.file)) ++of.files;
   }
   for (TouchedClass& of : result.touched_classes) {
     if (of.ranges > 0) of.share /= static_cast<double>(of.ranges);

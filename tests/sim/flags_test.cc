@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daxcache/sim/lists.h"
+#include "daxcache/sim/size_classes.h"
 #include "daxcache/sim/text.h"
 #include "daxcache/suggest.h"
 
@@ -131,6 +132,18 @@ TEST(Text, Numbers) {
   EXPECT_EQ(Percent(1), "100.0 %");
   EXPECT_EQ(HumanTime(261'000'000'000), "261 s");
   EXPECT_EQ(HumanTime(1500), "1.5 µs");
+}
+
+TEST(Text, SizeClasses) {
+  EXPECT_EQ(SizeClassName(SizeClassOf(0)), "empty");
+  EXPECT_EQ(SizeClassName(SizeClassOf(1)), "up to 4K");
+  EXPECT_EQ(SizeClassName(SizeClassOf(4096)), "up to 4K");
+  EXPECT_EQ(SizeClassName(SizeClassOf(4097)), "up to 16K");
+  EXPECT_EQ(SizeClassName(SizeClassOf(2 << 20)), "up to 2M");
+  EXPECT_EQ(SizeClassName(SizeClassOf(1 << 30)), "up to 1G");
+  EXPECT_EQ(SizeClassName(SizeClassOf((1 << 30) + 1u)), "over 1G");
+  EXPECT_EQ(SizeClassName(SizeClassOf(~std::uint64_t{0})), "over 1G");
+  for (std::size_t i = 1; i < kSizeClasses.size(); ++i) EXPECT_LT(kSizeClasses[i - 1], kSizeClasses[i]);
 }
 
 TEST(Text, PrintableIsOneLine) {

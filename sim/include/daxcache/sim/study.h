@@ -39,7 +39,7 @@ struct RunSpec {
 
 // How much of the mapped ranges of files of one size class was ever touched.
 struct TouchedClass {
-  std::uint64_t up_to = 0;  // file size, bytes; the last class has the largest number
+  std::uint64_t up_to = 0;  // file size, bytes (size_classes.h); the last class has the largest number
   std::uint64_t files = 0;  // with a range that was ever mapped
   std::uint64_t ranges = 0;
   double share = 0;  // mean over those ranges: touched bytes / range size
