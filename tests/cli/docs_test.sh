@@ -6,7 +6,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/build/release"
 ln -s "$bin" "$scratch/build/release/bin"
-ln -s "$source/traces" "$source/docs" "$source/tests" "$scratch/"
+ln -s "$source/traces" "$source/docs" "$source/tests" "$source/sim" "$scratch/"
 printf '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n' >"$scratch/hello.c"
 cd "$scratch" || exit 1
 failures=0 ran=0 skipped=0
