@@ -39,7 +39,7 @@ report mechanics.txt --window 1G --policy linux,lru --mechanics demand --no-remo
 
 # Any number of threads, the same bytes.
 for threads in 1 2 5; do
-  "$bin/daxsim" --window 64M..1G --policy linux,clock,random,belady --trace kbuild.trace --format json \
+  "$bin/daxsim" --window 64M,1G --policy linux,clock,random,belady --trace kbuild.trace --format json \
     --threads $threads >"$scratch/threads-$threads"
   cmp "$scratch/threads-1" "$scratch/threads-$threads" || fail "$threads threads differ"
 done
@@ -115,9 +115,13 @@ refused 1 "at most" --trace "$scratch/huge.trace"
 refused 2 "--output: expected another file than the trace" --trace "$scratch/other.trace" \
   --output "$scratch/other.trace.zst"
 
+trace_of() { printf 'daxtrace 1\nfile 0 4096 /a,b/c.so\ntask 0 - 0 100 0 0 t\n'; printf '%s\n' "$@"; }
+trace_of '1 0 R 0 0 4' '2 0 R 0 0 4' >"$scratch/no-opens.trace"
+trace_of '1 0 O 0 0 4096' '2 0 R 0 0 4' >"$scratch/opens.trace"
+
 # What a list names twice runs once, in the order of the first.
-"$bin/daxsim" -w 1G,64M..1G,64M -p lru,linux,lru --range-size 2M,2M -t kbuild.trace -t kbuild.trace --format csv \
-  --output - >"$scratch/repeats" || fail "repeats"
+"$bin/daxsim" -w 1G,64M..1G,64M -p lru,linux,lru --range-size 2M,2M --format csv --output - \
+  -t "$scratch/opens.trace" -t "$scratch/opens.trace" >"$scratch/repeats" || fail "repeats"
 [ "$(cut -d, -f2,3 "$scratch/repeats" | tail -n +2 | tr '\n' ' ')" = "lru,1073741824 linux,1073741824 \
 lru,67108864 linux,67108864 lru,134217728 linux,134217728 lru,268435456 linux,268435456 \
 lru,536870912 linux,536870912 " ] || fail "repeats: $(cut -d, -f2,3 "$scratch/repeats")"
@@ -134,9 +138,6 @@ warned() {
   [ "$(grep -c '^daxsim: warning: ' "$scratch/err")" = 1 ] && grep -qF -- "$text" "$scratch/err" ||
     fail "$*: expected one warning with \"$text\", got: $(cat "$scratch/err")"
 }
-trace_of() { printf 'daxtrace 1\nfile 0 4096 /a,b/c.so\ntask 0 - 0 100 0 0 t\n'; printf '%s\n' "$@"; }
-trace_of '1 0 R 0 0 4' '2 0 R 0 0 4' >"$scratch/no-opens.trace"
-trace_of '1 0 O 0 0 4096' '2 0 R 0 0 4' >"$scratch/opens.trace"
 warned 'hot: a file that has become hot' -p per-file:hot=2/10s -t "$scratch/no-opens.trace"
 warned '' -p per-file:hot=2/10s -t "$scratch/opens.trace"
 warned 'include: no file of the trace matches /a/**' -p 'per-file:include=/a/**' -t "$scratch/opens.trace"
@@ -145,9 +146,9 @@ warned 'quota: no file of the trace matches /*.so' -p 'per-file:quota=2@/*.so' -
 warned '' -p 'per-file:include=/a\,b/*,exclude=*.s[op],quota=3@/**/*.so,exclude=*.so' -t "$scratch/opens.trace"
 
 # Mechanics that are not the named ones are told.
-"$bin/daxsim" -w 1G -t kbuild.trace --inline any --inline-faults own |
+"$bin/daxsim" -w 1G -t "$scratch/opens.trace" --inline any --inline-faults own |
   grep -q 'below 20 % free, reads and writes take any range, faults take ranges of their file$' || fail "mechanics"
-"$bin/daxsim" -w 1G -t kbuild.trace -p lru --threshold 5 --inline never |
+"$bin/daxsim" -w 1G -t "$scratch/opens.trace" -p lru --threshold 5 --inline never |
   grep -q 'below 5 % free, reads and writes wait, faults take any range$' || fail "mechanics of demand"
 
 # What things cost the host can be said.

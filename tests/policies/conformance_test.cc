@@ -52,6 +52,14 @@ TYPED_TEST_SUITE(PolicyConformance, AllPolicies, PairName);
 constexpr std::uint32_t kFiles = 5;
 constexpr std::uint32_t kPerFile = 8;
 
+// Not in the templates below: a macro of GoogleTest in each of their instances is most of what there is to compile.
+void Expect(bool holds, const char* what, std::uint32_t number = 0) {
+  EXPECT_TRUE(holds) << what << " (" << number << ")";
+}
+void ExpectWhole(const absl::Status& invariants, int step) {
+  EXPECT_TRUE(invariants.ok()) << "step " << step << ": " << invariants;
+}
+
 // A window put through everything, step by step at random. `log` is what it did.
 template <Policy P>
 class Ordeal {
@@ -64,8 +72,7 @@ class Ordeal {
   void Run(int steps) {
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
       Step();
-      const absl::Status status = window_.CheckInvariants();
-      ASSERT_TRUE(status.ok()) << "step " << i << ": " << status;
+      ExpectWhole(window_.CheckInvariants(), i);
     }
   }
   const std::vector<std::uint32_t>& log() const { return log_; }
@@ -99,9 +106,9 @@ class Ordeal {
     } else if (dice < 89) {
       const std::uint32_t more = Below(3);
       const bool fits = more <= window_.capacity() - window_.size();
-      EXPECT_EQ(window_.Grow(more).ok(), fits);
+      Expect(window_.Grow(more).ok() == fits, "grows if it has room, by", more);
     } else if (dice < 91) {
-      EXPECT_TRUE(window_.Shrink(Below(std::min(3u, window_.size())), Reclaiming()).ok());
+      Expect(window_.Shrink(Below(std::min(3u, window_.size())), Reclaiming()).ok(), "shrinks");
     } else if (dice < 94) {
       const std::uint32_t number = Below(ranges_.size());
       const SlotId slot{Below(window_.capacity())};
@@ -186,15 +193,13 @@ class Ordeal {
       for (std::uint32_t i = 0; i < window_.capacity(); ++i) {
         const bool candidate =
             window_.CanReclaim(SlotId{i}) && (scope.file == kNoFile || window_.range(SlotId{i}).file == scope.file);
-        EXPECT_FALSE(candidate) << "slot " << i << " could have been taken";
+        Expect(!candidate, "a slot could have been taken", i);
       }
       return kNoSlot;
     }
-    EXPECT_LT(ToIndex(slot), window_.capacity());
-    EXPECT_TRUE(window_.CanReclaim(slot)) << "slot " << ToIndex(slot);
-    if (scope.file != kNoFile) {
-      EXPECT_EQ(window_.range(slot).file, scope.file);
-    }
+    Expect(ToIndex(slot) < window_.capacity(), "a slot of the window", ToIndex(slot));
+    Expect(window_.CanReclaim(slot), "a slot that may be taken", ToIndex(slot));
+    Expect(scope.file == kNoFile || window_.range(slot).file == scope.file, "a slot in scope", ToIndex(slot));
     if (::testing::Test::HasFailure()) return kNoSlot;
     window_.BeginReclaim(slot);
     reclaiming_.push_back(slot);
@@ -254,7 +259,7 @@ void RefuseEverySet() {
   for (std::uint32_t number = 0; number < kSlots; ++number) demand.Access(number, 100 - number);
   for (const std::uint32_t number : {0u, 5u, 6u}) demand.Access(number, 100 + number);
   Window<P>& window = demand.window();
-  ASSERT_EQ(window.mapped_slots(), kSlots);
+  Expect(window.mapped_slots() == kSlots, "all are mapped");
   for (std::uint32_t set = 0; set < (1u << kSlots); ++set) {
     for (std::uint32_t i = 0; i < kSlots; ++i) {
       if (set >> i & 1) window.Pin(SlotId{i});
@@ -269,19 +274,15 @@ void RefuseEverySet() {
       // In the background, and for a range that is not there.
       for (const SlotId slot :
            {window.PickVictim(scope), window.PickVictim(scope, ranges.Key<Index>(0), demand.TouchOf(0))}) {
-        EXPECT_EQ(slot != kNoSlot, !allowed.empty()) << set;
-        if (slot != kNoSlot) {
-          EXPECT_TRUE(allowed.contains(slot)) << set;
-        }
+        Expect((slot != kNoSlot) == !allowed.empty(), "a victim if there may be one, of set", set);
+        Expect(slot == kNoSlot || allowed.contains(slot), "a victim that may be taken, of set", set);
       }
     }
     for (std::uint32_t i = 0; i < kSlots; ++i) {
-      if (set >> i & 1) {
-        EXPECT_FALSE(window.Unpin(SlotId{i}));
-      }
+      if (set >> i & 1) Expect(!window.Unpin(SlotId{i}), "nothing is doomed");
     }
   }
-  EXPECT_TRUE(window.CheckInvariants().ok());
+  ExpectWhole(window.CheckInvariants(), -1);
 }
 
 TYPED_TEST(PolicyConformance, FindsAVictimUnlessAllAreRefused) {
@@ -297,17 +298,18 @@ void ReclaimAll() {
   Demand<P> demand(ranges, kSlots);
   for (std::uint32_t i = 0; i < 500; ++i) demand.Access(i * 37 % 83, 1000 + i * 7 % 100);
   Window<P>& window = demand.window();
-  ASSERT_EQ(window.free_slots(), 0u);
+  Expect(window.free_slots() == 0, "nothing is free");
   std::set<SlotId> taken;
   while (taken.size() < kSlots) {
     const SlotId slot = window.BeginReclaim(Scope::Any());
-    ASSERT_NE(slot, kNoSlot);
-    EXPECT_TRUE(taken.insert(slot).second) << "slot " << ToIndex(slot) << " twice";
+    Expect(slot != kNoSlot, "a victim");
+    if (slot == kNoSlot) return;
+    Expect(taken.insert(slot).second, "no slot twice", ToIndex(slot));
   }
-  EXPECT_EQ(window.BeginReclaim(Scope::Any()), kNoSlot);
+  Expect(window.BeginReclaim(Scope::Any()) == kNoSlot, "all are taken");
   for (const SlotId slot : taken) window.CommitReclaim(slot);
-  EXPECT_EQ(window.free_slots(), kSlots);
-  EXPECT_TRUE(window.CheckInvariants().ok());
+  Expect(window.free_slots() == kSlots, "all are free");
+  ExpectWhole(window.CheckInvariants(), -1);
 }
 
 TYPED_TEST(PolicyConformance, NamesNoSlotTwice) {
@@ -321,9 +323,9 @@ void OneSlot() {
   Demand<P> demand(ranges, 1);
   for (std::uint32_t i = 0; i < 200; ++i) {
     demand.Access(i * 5 % 9, i + 1);
-    ASSERT_TRUE(demand.window().CheckInvariants().ok());
+    ExpectWhole(demand.window().CheckInvariants(), static_cast<int>(i));
   }
-  EXPECT_EQ(demand.window().PickVictim(Scope::File(FileId{7})), kNoSlot);
+  Expect(demand.window().PickVictim(Scope::File(FileId{7})) == kNoSlot, "no victim of a file that has none");
 }
 
 TYPED_TEST(PolicyConformance, ManagesAWindowOfOneRange) {
@@ -350,7 +352,7 @@ std::vector<std::uint32_t> Victims(const Ranges& ranges, const Stream& stream, b
     if (demand.victim() != demand.kNone) victims.push_back(demand.victim());
     at += run - 1;
     if (P::kRepeats == Repeats::kOnce) {
-      EXPECT_TRUE(demand.Access(stream[at], next[at]));
+      Expect(demand.Access(stream[at], next[at]), "a hit", static_cast<std::uint32_t>(at));
     }
   }
   return victims;

@@ -123,7 +123,8 @@ TEST_F(RwSemaphoreTest, RandomTraffic) {
   };
   for (std::uint32_t task = 0; task < 16; ++task) events.push({static_cast<std::int64_t>(random() % 1000), task});
   while (!events.empty()) {
-    const auto [now, task] = events.top();
+    const std::int64_t now = events.top().time;
+    const std::uint32_t task = events.top().task;
     events.pop();
     const auto later = [&] { events.push({now + 1 + static_cast<std::int64_t>(random() % 100'000), task}); };
     switch (phases[task]) {

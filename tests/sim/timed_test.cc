@@ -76,7 +76,8 @@ TEST(Timed, WhatIfsHaveTheRightSign) {
 
   TimedSpec demand = plain;
   demand.mechanics = ReclaimOptions::Demand();
-  EXPECT_GT(Result(four, demand).jobs[0].HitRatio(), Result(four, plain).jobs[0].HitRatio()) << "nothing is kept free";
+  EXPECT_GT(Result(kRandom, demand).jobs[0].HitRatio(), 1.2 * Result(kRandom, plain).jobs[0].HitRatio())
+      << "nothing is kept free";
 
   TimedSpec small = plain;
   small.range_size = RangeSize::Create(ByteSize(64 << 10)).value();

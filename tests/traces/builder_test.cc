@@ -42,7 +42,7 @@ TEST(TraceBuilder, PacksAnyNumbers) {
                           .length = value});
       ASSERT_TRUE(builder.Add(accesses.back()).ok());
     }
-    const Trace trace = *builder.Finish("x", "x", MappedTouches::kNone);
+    const Trace trace = *builder.Finish("x", "x", MappedTouches::kRanges);
     ASSERT_EQ(trace.size(), accesses.size());
     for (std::size_t i = 0; i < accesses.size(); ++i) ASSERT_EQ(trace[i], accesses[i]) << kind << " " << i;
     const int widths[] = {0, 1, 2, 8, 2, 1, 4};

@@ -126,16 +126,17 @@ TEST(Malformed, EveryFileOfTheCorpusGetsItsMessage) {
 }
 
 TEST(Malformed, WhatAProgramWouldNotWrite) {
+  using std::string_literals::operator""s;
   const std::string end_first = "daxtrace 1\nfile 0 4096 a\ntask 0 - 9 5 0 0 make\n";
   EXPECT_THAT(MessageFor(end_first), HasSubstr("it:3: expected an end time of at least 9 ns (the start)"));
   const std::string none = "daxtrace 1\n# mapped touches: none\nfile 0 4096 a\ntask 0 - 0 9 0 0 make\n1 0 F 0 0 4096\n";
   EXPECT_THAT(MessageFor(none), HasSubstr("it:5: expected no mapped touches (the trace says so above)"));
   const std::string strace = "7 1.000000 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a>\n";
   EXPECT_THAT(MessageFor(strace + "7 1.000001 pread64(3</a>, \"\"..., 4096, -5) = 4096\n"),
-              HasSubstr("it:2: expected an offset of at least 0, got -5"));
+              HasSubstr("it:2: expected an offset of at least 0, got \"-5\""));
   EXPECT_THAT(MessageFor("7 1.000000 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a>\r\n"),
               HasSubstr("it:1: expected a line that ends in LF alone"));
-  EXPECT_THAT(MessageFor(strace + std::string("7 1.000001 close(3</a\0>) = 0\n", 31)),
+  EXPECT_THAT(MessageFor(strace + "7 1.000001 close(3</a\0>) = 0\n"s),
               HasSubstr("it:2: expected a line without NUL bytes"));
 }
 

@@ -160,7 +160,7 @@ TEST(RangeStream, LikeTheReferenceOnRandomTraces) {
       }
       ASSERT_TRUE(builder.Add(access).ok());
     }
-    const Trace trace = *builder.Finish("random", "random", MappedTouches::kNone);
+    const Trace trace = *builder.Finish("random", "random", MappedTouches::kRanges);
     const RangeSize range_size = *RangeSize::Create(ByteSize(4096));
     for (const bool fold : {true, false}) {
       const auto stream = Build(trace, {.range_size = range_size, .fold = fold});

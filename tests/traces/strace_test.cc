@@ -496,6 +496,52 @@ TEST(StraceTest, ProcessesComeAndGo) {
                                  StartsWith("pid-8")));
 }
 
+// A thread that calls execve(2) goes on as its process, with what it had, and what the process was in is lost.
+struct Superseded {
+  const char* name;
+  const char* process;  // what it is in
+  std::uint64_t lost;   // calls without a result
+};
+class StraceSuperseded : public ::testing::TestWithParam<Superseded> {};
+
+TEST_P(StraceSuperseded, TheThreadsCallAndTableStay) {
+  const Trace trace =
+      Read(absl::StrCat("8 1.0 open(\"/x\", O_RDONLY) = 3\n"
+                        "8 1.1 clone3({flags=CLONE_VM|CLONE_FILES|CLONE_THREAD} => {parent_tid=[9]}, 88) = 9\n"
+                        "9 1.2 unshare(CLONE_FILES) = 0\n"
+                        "9 1.3 open(\"/y\", O_RDONLY) = 4\n",
+                        GetParam().process,
+                        "9 1.5 execve(\"/bin/other\", [...], 0x7f /* 3 vars */ <unfinished ...>\n"
+                        "8 1.6 +++ superseded by execve in pid 9 +++\n"
+                        "10 1.7 open(\"/z\", O_RDONLY) = 3\n"
+                        "8 1.8 <... execve resumed>) = 0\n"
+                        "8 1.9 read(4, \"\"..., 4) = 4\n"));
+  EXPECT_THAT(Records(trace), ::testing::IsSupersetOf({"O /bin/other 0 0", "R /bin/other 0 256", "R /y 0 4"}));
+  ASSERT_EQ(trace.tasks().size(), 3u);
+  EXPECT_EQ(trace.tasks()[0].name, "other");
+  EXPECT_EQ(trace.tasks()[1].parent, TaskId{0});
+  EXPECT_EQ(trace.tasks()[2].parent, kNoTask);
+  EXPECT_EQ(Skipped(trace, "calls without a result"), GetParam().lost);
+  EXPECT_EQ(Skipped(trace, "calls whose beginning is missing"), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StraceSuperseded,
+                         ::testing::Values(Superseded{"nothing", "", 0},
+                                           Superseded{"close", "8 1.4 close(3 <unfinished ...>\n", 0},
+                                           Superseded{"wait", "8 1.4 futex(0x7f, FUTEX_WAIT, 9 <unfinished ...>\n", 1},
+                                           Superseded{"clone", "8 1.4 clone(child_stack=NULL <unfinished ...>\n", 1}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(StraceTest, ACloseThatIsNeverHeardOfAgainIsCountedOnce) {
+  constexpr std::string_view kClosing = "8 1.0 open(\"/x\", O_RDONLY) = 3\n8 1.1 close(3 <unfinished ...>\n";
+  for (const std::string_view end :
+       {"", "8 1.2 +++ killed by SIGKILL +++\n", "8 1.2 getpid() = 8\n", "8 1.2 <... read resumed>, \"\", 1) = 0\n"}) {
+    const Trace trace = Read(absl::StrCat(AbslView(kClosing), AbslView(end)));
+    EXPECT_THAT(Records(trace), ElementsAre("O /x 0 0", "C /x 0 0")) << end;
+    EXPECT_EQ(Skipped(trace, "calls without a result"), 0u) << end;
+  }
+}
+
 TEST(StraceTest, ReadsTimesOfDay) {
   const Trace trace = Read(
       "7 23:59:59.900000 open(\"/a\", O_RDONLY) = 3\n"
@@ -590,6 +636,70 @@ TEST(StraceTest, WhatIsNoLogIsAnErrorWithThePlace) {
     ASSERT_FALSE(trace.ok()) << line;
     EXPECT_THAT(std::string(trace.status().message()), HasSubstr("x.log:2: expected ")) << line;
   }
+}
+
+// What strace does not write: lines changed on their way, and calls that cannot have succeeded.
+struct Refused {
+  const char* name;
+  std::string_view line;
+  const char* message;
+};
+class StraceRefuses : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(StraceRefuses, WithThePlace) {
+  constexpr std::string_view kOpen = "7 1.0 open(\"/a\", O_RDWR) = 3\n7 1.0 open(\"/b\", O_RDWR) = 4\n";
+  for (const std::string_view behind : {"\n", "\n7 1.2 close(3) = 0\n"}) {
+    const std::string log = absl::StrCat(AbslView(kOpen), AbslView(GetParam().line), AbslView(behind));
+    const absl::StatusOr<Trace> trace = ReadStrace(log, "x.log");
+    ASSERT_FALSE(trace.ok());
+    EXPECT_EQ(std::string(trace.status().message()), absl::StrCat("x.log:3: expected ", GetParam().message));
+  }
+}
+
+using std::string_view_literals::operator""sv;
+const Refused kRefused[] = {
+    {"Crlf", "7 1.1 read(3, \"\", 5) = 0\r",
+     "a line that ends in LF alone, got \"7 1.1 read(3, \\\"\\\", 5) = 0\\x0d\""},
+    {"CrlfOfABlankLine", "\r", "a line that ends in LF alone, got \"\\x0d\""},
+    {"NulInALine", "7 1.1 close(3\0) = 0"sv, "a line without NUL bytes, got \"7 1.1 close(3\\x00) = 0\""},
+    {"NulInOtherWords", "hello\0"sv, "a line without NUL bytes, got \"hello\\x00\""},
+    {"NulInAPath", R"(7 1.1 open("/c\0d", O_RDONLY) = 5)", "a path without NUL bytes, got \"/c\\x00d\""},
+    {"NulInARelativePath", R"(7 1.1 openat(AT_FDCWD</w>, "c\x00d", O_RDONLY) = 5)",
+     "a path without NUL bytes, got \"c\\x00d\""},
+    {"NulInAShownPath", R"(7 1.1 open("/c", O_RDONLY) = 5</c\0>)", "a path without NUL bytes, got \"/c\\x00\""},
+    {"NulInADescriptor", R"(7 1.1 read(3</a\0b>, ""..., 5) = 5)", "a path without NUL bytes, got \"/a\\x00b\""},
+    {"NulInTheFolder", R"(7 1.1 openat(AT_FDCWD</w\0>, "c", O_RDONLY) = 5)",
+     "a path without NUL bytes, got \"/w\\x00\""},
+    {"NulInANewName", R"(7 1.1 rename("/a", "/c\0") = 0)", "a path without NUL bytes, got \"/c\\x00\""},
+    {"NulInALink", R"(7 1.1 symlink("/c\0", "/d") = 0)", "a path without NUL bytes, got \"/c\\x00\""},
+    {"NulInAProgram", R"(7 1.1 execve("/bin/\0sh", [...], 0x7f /* 3 vars */) = 0)",
+     "a path without NUL bytes, got \"/bin/\\x00sh\""},
+    {"PreadBelow0", R"(7 1.1 pread64(3, ""..., 4096, -5) = 4096)", "an offset of at least 0, got \"-5\""},
+    {"PreadAtThePosition", R"(7 1.1 pread64(3, ""..., 4096, -1) = 4096)", "an offset of at least 0, got \"-1\""},
+    {"PreadvBelow0", R"(7 1.1 preadv(3, [{iov_base=""..., iov_len=8}], 1, -8) = 8)",
+     "an offset of at least 0, got \"-8\""},
+    {"Preadv2Below0", R"(7 1.1 preadv2(3, [{iov_base=""..., iov_len=8}], 1, -2, 0) = 8)",
+     "an offset of at least 0, got \"-2\""},
+    {"PwriteBelow0", R"(7 1.1 pwrite64(3, ""..., 1, -9223372036854775807) = 1)",
+     "an offset of at least 0, got \"-9223372036854775807\""},
+    {"SendfileBelow0", R"(7 1.1 sendfile(4, 3, [-4096] => [0], 4096) = 4096)",
+     "an offset of at least 0, got \"-4096\""},
+    {"CopyBelow0", R"(7 1.1 copy_file_range(3, NULL, 4, [-1], 8, 0) = 8)", "an offset of at least 0, got \"-1\""},
+    {"TruncateBelow0", R"(7 1.1 truncate("/a", -1) = 0)", "a size of at least 0, got \"-1\""},
+    {"FtruncateBelow0", R"(7 1.1 ftruncate(3, -1) = 0)", "a size of at least 0, got \"-1\""},
+    {"FallocateBelow0", R"(7 1.1 fallocate(3, 0, -4096, 8192) = 0)", "an offset of at least 0, got \"-4096\""},
+    {"FallocateNothing", R"(7 1.1 fallocate(3, 0, 0, -1) = 0)", "a length of at least 0, got \"-1\""},
+    {"MmapBelow0", R"(7 1.1 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3, -4096) = 0x7f00)",
+     "an offset of at least 0, got \"-4096\""},
+    {"MmapOfNothing", R"(7 1.1 mmap(NULL, 0, PROT_READ, MAP_SHARED, 3, 0) = 0x7f00)",
+     "a length of at least 1, got \"0\""},
+};
+INSTANTIATE_TEST_SUITE_P(All, StraceRefuses, ::testing::ValuesIn(kRefused),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(StraceTest, NamesOfSocketsMayHoldAnyByte) {
+  const Trace trace = Read("7 1.0 read(3<UNIX-STREAM:[12->13,@\"\\0a\\0\"]>, \"\\0\\0\"..., 2) = 2\n");
+  EXPECT_EQ(trace.size(), 0u);
 }
 
 TEST(StraceTest, ALogMayEndAnywhere) {

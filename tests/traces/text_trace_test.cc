@@ -84,7 +84,8 @@ TEST(TextTrace, SaysHowMappingsWereWatched) {
 }
 
 TEST(TextTrace, RefusesToWriteNamesThatBreakLines) {
-  for (const std::string& name : {std::string("a\nb"), std::string("a\0b", 3), std::string("a\r")}) {
+  using std::string_literals::operator""s;
+  for (const std::string& name : {"a\nb"s, "a\0b"s, "a\r"s}) {
     TraceBuilder builder;
     builder.AddFile(name, 1);
     const absl::StatusOr<Trace> trace = builder.Finish("x", "x", MappedTouches::kNone);

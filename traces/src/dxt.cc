@@ -161,6 +161,8 @@ struct File {
     return Column(Bytes(section).data(), static_cast<int>(entry.width), entry.base, entry.scale);
   }
 
+  bool SaysNoneMapped() const { return header.mapped_touches == static_cast<std::uint32_t>(MappedTouches::kNone); }
+
   absl::Status ReadTable() {
     const std::span bytes = whole.bytes;
     if (bytes.size() < sizeof(Header)) return Error(bytes.size(), "a header of 64 bytes, got ", bytes.size(), " bytes");
@@ -323,6 +325,7 @@ struct WordSummary {
   std::uint64_t touches = 0;
   std::uint64_t extending_touches = 0;
   bool sound = true;  // kinds are known, numbers below their limits, repeats at least 1 and 1 for events
+  bool any_mapped = false;
 };
 WordSummary Summarize(std::span<const std::uint32_t> words, std::span<const std::uint8_t> repeats, std::uint64_t ranges,
                       std::uint64_t files) {
@@ -339,6 +342,7 @@ WordSummary Summarize(std::span<const std::uint32_t> words, std::span<const std:
     std::int32_t touches = 0;
     std::int32_t extending = 0;
     std::int32_t bad = 0;
+    std::int32_t mapped = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::int32_t kind = static_cast<std::int32_t>(word[i] & ((1u << RangeStream::kKindBits) - 1));
       const std::int32_t number = static_cast<std::int32_t>(word[i] >> RangeStream::kKindBits);
@@ -350,10 +354,12 @@ WordSummary Summarize(std::span<const std::uint32_t> words, std::span<const std:
       extending += times & is_extending;
       bad |= -static_cast<std::int32_t>(number >= limit) | -static_cast<std::int32_t>(kind > kLast) |
              -static_cast<std::int32_t>(times == 0) | (is_event & (times ^ 1));
+      mapped |= -static_cast<std::int32_t>((kind & ~1) == RangeStream::kMappedRead);
     }
     summary.touches += static_cast<std::uint32_t>(touches);
     summary.extending_touches += static_cast<std::uint32_t>(extending);
     summary.sound = summary.sound && bad == 0;
+    summary.any_mapped = summary.any_mapped || mapped != 0;
   }
   return summary;
 }
@@ -430,6 +436,9 @@ absl::StatusOr<std::shared_ptr<const RangeStream>> ReadStream(const File& file, 
     return file.Error(at(kWords), "words of kinds up to ", static_cast<int>(RangeStream::kTruncate), ", ranges below ",
                       entry.ranges, ", files below ", num_files, " and repeats of at least 1, got others");
   }
+  if (summary.any_mapped && file.SaysNoneMapped()) {
+    return file.Error(at(kWords), "no mapped touches (the header says so), got some");
+  }
   if (summary.touches != entry.touches || summary.extending_touches != entry.extending_touches ||
       entry.accesses > entry.touches || entry.accesses > file.header.records ||
       entry.extending_accesses > entry.accesses) {
@@ -463,14 +472,16 @@ ColumnSummary Summarize(const Column& column, std::uint64_t size) {
   return summary;
 }
 
-// True if the columns taken one by one show that every record is a sound touch; false means "look at each record".
+// True if the columns taken one by one show that every record is a sound touch, and not a mapped one where there are
+// none; false means "look at each record".
 bool AllSoundTouches(const File& file, std::uint64_t num_files, std::uint64_t num_tasks) {
   const std::uint64_t size = file.header.records;
   const auto within = [&](Section section, std::uint64_t limit) {
     const ColumnSummary column = Summarize(file.ColumnOf(section), size);
     return column.fits && column.max < limit;
   };
-  if (!within(kOps, static_cast<std::uint64_t>(Op::kMappedWrite) + 1)) return false;
+  const Op last = file.SaysNoneMapped() ? Op::kWrite : Op::kMappedWrite;
+  if (!within(kOps, static_cast<std::uint64_t>(last) + 1)) return false;
   if (!within(kTaskIds, num_tasks) || !within(kFileIds, num_files)) return false;
   const ColumnSummary times = Summarize(file.ColumnOf(kTimes), size);
   const ColumnSummary offsets = Summarize(file.ColumnOf(kOffsets), size);
@@ -501,12 +512,18 @@ absl::Status CheckColumns(const File& file, std::uint64_t num_files, std::uint64
                         .op = static_cast<Op>(std::min<std::uint64_t>(ops[i], kNumOps)),
                         .offset = offsets[i],
                         .length = lengths[i]};
+    const auto error_at = [&](Section section, absl::string_view what) {
+      const Entry& entry = file.entries[section];
+      return absl::DataLossError(
+          absl::StrCat(file.name, ": offset ", entry.offset + i * entry.width, " (record ", i, "): ", what));
+    };
     if (!internal::IsSoundTouch(access, bounds)) {
       if (absl::Status status = internal::CheckAccess(access, bounds); !status.ok()) {
-        const Entry& entry = file.entries[kTimes];
-        return absl::DataLossError(absl::StrCat(file.name, ": offset ", entry.offset + i * entry.width, " (record ", i,
-                                                "): ", status.message()));
+        return error_at(kTimes, status.message());
       }
+    }
+    if (IsMapped(access.op) && file.SaysNoneMapped()) {
+      return error_at(kOps, "expected no mapped touches (the header says so), got one");
     }
     bounds.not_before_ns = access.time_ns;
   }

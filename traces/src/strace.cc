@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "daxcache/units.h"
 #include "strace_line.h"
@@ -214,14 +213,19 @@ struct Directories {
 // Bytes of a file that a task has touched through mappings, as disjoint [begin, end).
 using Intervals = std::map<std::uint64_t, std::uint64_t>;
 
+// A call that another task's lines have interrupted.
+struct Unfinished {
+  std::string text;  // its beginning; empty: there is none
+  std::int64_t since_ns = 0;
+  bool accounted = false;  // what it did has been read already
+};
+
 struct Task {
   std::int32_t pid = 0;
   TaskId id = kNoTask;
   std::shared_ptr<Descriptors> descriptors;
   std::shared_ptr<Directories> directories;
-  std::string pending;        // the beginning of an unfinished call
-  bool pending_done = false;  // … which has been accounted for
-  std::int64_t pending_ns = 0;
+  Unfinished unfinished;
   bool cloning = false;        // the unfinished call makes a process …
   bool has_new_child = false;  // … which was seen already
   std::map<std::pair<std::uint32_t, Op>, Intervals> touched;
@@ -299,13 +303,30 @@ class Reader {
   }
   absl::Status Error(std::string_view expected, std::string_view got) const {
     return absl::InvalidArgumentError(
-        absl::StrCat(AbslView(name_), ":", line_number_, ": expected ", AbslView(expected), ", got ",
-                     absl::CHexEscape(AbslView(got.substr(0, 120))), got.size() > 120 ? "…" : ""));
+        absl::StrCat(AbslView(name_), ":", line_number_, ": expected ", AbslView(expected), ", got ", Quoted(got)));
+  }
+  // A path of the kernel's ends where a NUL is. One that the log gives is not the kernel's: the call is refused as soon
+  // as it has been read.
+  void CheckPath(std::string_view path) {
+    if (path.find('\0') != std::string_view::npos && bad_path_.ok())
+      bad_path_ = Error("a path without NUL bytes", path);
+  }
+  void CheckPath(const Descriptor& descriptor) {
+    if (descriptor.path.starts_with('/')) CheckPath(std::string_view(descriptor.path));  // a socket's name may be any
   }
 
   // --- time
   void SetTime(const Prefix& prefix);
   void BindMappings(std::int64_t until_ns);
+
+  // --- arguments
+  std::optional<std::string> PathArg(std::string_view arg) {
+    std::optional<std::string> path = StringArg(arg);
+    if (path) CheckPath(*path);
+    return path;
+  }
+  // A number that a call which succeeded cannot have had below 0. Nothing, and counted, where it is not understood.
+  absl::StatusOr<std::optional<std::uint64_t>> Unsigned(std::string_view what, std::string_view arg);
 
   // --- lines of one task
   absl::Status TaskLine(std::int32_t pid, std::string_view text);
@@ -317,6 +338,11 @@ class Reader {
   Task& AddTask(std::int32_t pid, Task* parent, bool share_descriptors, bool share_directories);
   void Inherit(Descriptors& table);
   void EndTask(Task& task);
+  // The call that the task was in is not to be heard of again.
+  void Forget(Unfinished& unfinished) {
+    if (!unfinished.text.empty() && !unfinished.accounted) Skip("calls without a result");
+    unfinished = {};
+  }
   absl::Status Clone(Task& task, const Call& call, std::uint64_t pid);
   absl::Status Exec(Task& task, std::string_view path_arg, const std::optional<std::string>& path);
   void StopCloning(Task& task) {
@@ -370,6 +396,7 @@ class Reader {
   const StraceOptions& options_;
   std::uint64_t line_number_ = 0;
   bool accounted_ = false;
+  absl::Status bad_path_;
   std::map<std::string, std::uint64_t, std::less<>> skipped_;
 
   bool started_ = false;
@@ -518,14 +545,13 @@ absl::Status Reader::Map(Task& task, const Call& call) {
     return absl::OkStatus();
   }
   if (options_.kernel != nullptr) return absl::OkStatus();
-  const auto length = ParseNumber(Arg(call, 1));
-  const auto offset = ParseNumber(Arg(call, 5));
-  if (!length || !offset || *length == 0) {
-    Skip("calls with arguments that are not understood");
-    return absl::OkStatus();
-  }
-  if (*length > kMaxEnd || *offset > kMaxEnd - *length) {
-    return Error("an offset and a length whose sum is at most 2^63", absl::StrCat(*offset, " and ", *length));
+  const auto length = Unsigned("a length", Arg(call, 1));
+  if (!length.ok() || !*length) return length.status();
+  const auto offset = Unsigned("an offset", Arg(call, 5));
+  if (!offset.ok() || !*offset) return offset.status();
+  if (**length == 0) return Error("a length of at least 1", Arg(call, 1));
+  if (**length > kMaxEnd || **offset > kMaxEnd - **length) {
+    return Error("an offset and a length whose sum is at most 2^63", absl::StrCat(**offset, " and ", **length));
   }
   const std::string_view protection = Arg(call, 2);
   if (protection == "PROT_NONE") {
@@ -534,7 +560,7 @@ absl::Status Reader::Map(Task& task, const Call& call) {
   }
   const bool shared = HasFlag(flags, "MAP_SHARED") || HasFlag(flags, "MAP_SHARED_VALIDATE");
   const Op op = shared && HasFlag(protection, "PROT_WRITE") ? Op::kMappedWrite : Op::kMappedRead;
-  Touch(task, open->file, op, *offset, *offset + *length);
+  Touch(task, open->file, op, **offset, **offset + **length);
   return absl::OkStatus();
 }
 
@@ -720,7 +746,7 @@ std::string Reader::ResolveFrom(const Directories& directories, std::string_view
 
 std::optional<std::string> Reader::ResolveAt(Task& task, std::string_view directory, std::string_view path_arg,
                                              bool follow_last) {
-  const auto path = StringArg(path_arg);
+  const auto path = PathArg(path_arg);
   if (!path) {
     Skip("calls with paths that are cut short or not shown");
     return std::nullopt;
@@ -728,6 +754,7 @@ std::optional<std::string> Reader::ResolveAt(Task& task, std::string_view direct
   const auto descriptor = DescriptorArg(directory);
   if (!descriptor || path->starts_with('/')) return Resolve(task, *path, follow_last);
   if (descriptor->at_cwd) {
+    CheckPath(*descriptor);
     if (descriptor->annotated) task.directories->cwd = descriptor->path;
     return Resolve(task, *path, follow_last);
   }
@@ -757,6 +784,7 @@ void Reader::LearnLink(const std::string& spelt, const std::string& real) {
 std::shared_ptr<OpenFile> Reader::OpenOf(const Descriptor& descriptor) {
   auto open = std::make_shared<OpenFile>();
   open->seen = descriptor.path;
+  CheckPath(descriptor);
   if (!descriptor.annotated) {
     open->other = "calls on descriptors of unknown files";
     return open;
@@ -789,6 +817,7 @@ std::shared_ptr<OpenFile> Reader::Use(Task& task, std::string_view arg) {
     Skip("calls with arguments that are not understood");
     return nullptr;
   }
+  CheckPath(*descriptor);
   const auto at = task.descriptors->find(descriptor->number);
   if (at != task.descriptors->end()) {
     const std::shared_ptr<OpenFile> open = at->second.open;
@@ -849,6 +878,7 @@ absl::Status Reader::Open(Task& task, std::string_view directory, std::string_vi
     Skip("calls with arguments that are not understood");
     return absl::OkStatus();
   }
+  CheckPath(*descriptor);
   const std::optional<std::string> spelt = ResolveAt(task, directory, path_arg, true);
   if (!spelt && !descriptor->annotated) return absl::OkStatus();
   accounted_ = false;
@@ -962,7 +992,7 @@ void Reader::EndTask(Task& task) {
   stored_tasks_[ToIndex(task.id)].info.end_ns = now_;
   CloseTable(task, task.descriptors);
   StopCloning(task);
-  if (!task.pending.empty()) Skip("calls without a result");
+  Forget(task.unfinished);
   if (unprefixed_ == task.pid) unprefixed_.reset();
   tasks_.erase(task.pid);
 }
@@ -1015,7 +1045,8 @@ Task* Reader::FindTask(const std::optional<std::int32_t>& pid, std::string_view 
   if (parents.empty()) return &AddTask(*pid, nullptr, false, false);
   Task* parent = parents.front();
   parent->has_new_child = true;
-  return &AddTask(*pid, parent, HasFlag(parent->pending, "CLONE_FILES"), HasFlag(parent->pending, "CLONE_FS"));
+  return &AddTask(*pid, parent, HasFlag(parent->unfinished.text, "CLONE_FILES"),
+                  HasFlag(parent->unfinished.text, "CLONE_FS"));
 }
 
 absl::Status Reader::Clone(Task& task, const Call& call, std::uint64_t pid) {
@@ -1083,27 +1114,24 @@ absl::Status Reader::Exec(Task& task, std::string_view path_arg, const std::opti
 
 // -------------------------------------------------------------------------------------------------------------- calls
 
+absl::StatusOr<std::optional<std::uint64_t>> Reader::Unsigned(std::string_view what, std::string_view arg) {
+  if (const auto value = ParseNumber(arg)) return value;
+  if (const auto value = ParseSigned(arg); value && *value < 0) {
+    return Error(absl::StrCat(AbslView(what), " of at least 0"), arg);
+  }
+  Skip("calls with arguments that are not understood");
+  return std::optional<std::uint64_t>();
+}
+
 absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, std::uint64_t result) {
   const absl::Status ok = absl::OkStatus();
-  // The offset of pread(2) and its kin; -1 (preadv2) means the file's position. With any other negative one the call
-  // would have failed.
-  const auto offset_at = [&](std::size_t i) -> absl::StatusOr<std::optional<std::uint64_t>> {
-    const auto offset = ParseSigned(Arg(call, i));
-    if (!offset) {
-      if (ParseNumber(Arg(call, i))) return std::optional<std::uint64_t>(*ParseNumber(Arg(call, i)));
-      Skip("calls with arguments that are not understood");
-      return absl::NotFoundError("");
-    }
-    if (*offset == -1 && (known.kind == Kind::kReadV2 || known.kind == Kind::kWriteV2)) {
-      return std::optional<std::uint64_t>();
-    }
-    if (*offset < 0) return Error("an offset of at least 0", Arg(call, i));
-    return std::optional<std::uint64_t>(static_cast<std::uint64_t>(*offset));
-  };
-  // `[3]`, `[0] => [3]`: the offset a call was given by address; NULL: the file's position.
-  const auto indirect = [&](std::size_t i) -> std::optional<std::uint64_t> {
+  // `[3]`, `[0] => [3]`: the offset a call was given by address; NULL, or an address alone: the file's position.
+  const auto indirect = [&](std::size_t i) -> absl::StatusOr<std::optional<std::uint64_t>> {
     const std::string_view arg = Arg(call, i);
-    return arg.starts_with('[') ? ParseNumber(arg.substr(1)) : std::nullopt;
+    if (!arg.starts_with('[')) return std::optional<std::uint64_t>();
+    const std::string_view number = arg.substr(1, arg.find_first_of(" ]") - 1);
+    if (ParseSigned(number).value_or(0) < 0) return Error("an offset of at least 0", number);
+    return ParseNumber(number);
   };
   const auto name_of = [&](std::size_t i, bool follow) -> std::optional<std::string> {
     return ResolveAt(task, "AT_FDCWD", Arg(call, i), follow);
@@ -1116,8 +1144,13 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
   const auto transfer = [&](std::size_t in, std::size_t in_at, std::size_t out, std::size_t out_at) -> absl::Status {
     const std::shared_ptr<OpenFile> from = Use(task, Arg(call, in));
     const std::shared_ptr<OpenFile> to = Use(task, Arg(call, out));
-    if (absl::Status status = Read(task, from.get(), indirect(in_at), result); !status.ok()) return status;
-    return Write(task, to.get(), out_at == 0 ? std::nullopt : indirect(out_at), result);
+    const auto read_at = indirect(in_at);
+    if (!read_at.ok()) return read_at.status();
+    absl::StatusOr<std::optional<std::uint64_t>> write_at = std::optional<std::uint64_t>();
+    if (out_at != 0) write_at = indirect(out_at);
+    if (!write_at.ok()) return write_at.status();
+    if (absl::Status status = Read(task, from.get(), *read_at, result); !status.ok()) return status;
+    return Write(task, to.get(), *write_at, result);
   };
 
   switch (known.kind) {
@@ -1174,16 +1207,20 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
     case Kind::kRead: return Read(task, Use(task, Arg(call, 0)).get(), std::nullopt, result);
     case Kind::kWrite: return Write(task, Use(task, Arg(call, 0)).get(), std::nullopt, result);
     case Kind::kReadAt:
-    case Kind::kReadV2: {
-      const auto offset = offset_at(3);
-      if (!offset.ok()) return absl::IsNotFound(offset.status()) ? ok : offset.status();
-      return Read(task, Use(task, Arg(call, 0)).get(), *offset, result);
-    }
+    case Kind::kReadV2:
     case Kind::kWriteAt:
     case Kind::kWriteV2: {
-      const auto offset = offset_at(3);
-      if (!offset.ok()) return absl::IsNotFound(offset.status()) ? ok : offset.status();
-      return Write(task, Use(task, Arg(call, 0)).get(), *offset, result);
+      std::optional<std::uint64_t> offset;
+      // preadv2(2) and pwritev2(2) take -1 for the file's position.
+      const bool may_be_none = known.kind == Kind::kReadV2 || known.kind == Kind::kWriteV2;
+      if (!may_be_none || Arg(call, 3) != "-1") {
+        const auto given = Unsigned("an offset", Arg(call, 3));
+        if (!given.ok() || !*given) return given.status();
+        offset = *given;
+      }
+      const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
+      const bool reads = known.kind == Kind::kReadAt || known.kind == Kind::kReadV2;
+      return reads ? Read(task, open.get(), offset, result) : Write(task, open.get(), offset, result);
     }
     case Kind::kSeek: {
       const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
@@ -1202,28 +1239,29 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
     case Kind::kMmap: return Map(task, call);
     case Kind::kTruncate: {
       const auto path = name_of(0, true);
-      const auto size = ParseNumber(Arg(call, 1));
       if (!path) return ok;
-      if (!size) break;
-      return SetSize(task, FileNamed(*path), *size);
+      const auto size = Unsigned("a size", Arg(call, 1));
+      if (!size.ok() || !*size) return size.status();
+      return SetSize(task, FileNamed(*path), **size);
     }
     case Kind::kFtruncate: {
       const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
-      const auto size = ParseNumber(Arg(call, 1));
       if (open == nullptr) return ok;
-      if (!size) break;
-      if (open->file != kNoIndex) return SetSize(task, open->file, *size);
+      const auto size = Unsigned("a size", Arg(call, 1));
+      if (!size.ok() || !*size) return size.status();
+      if (open->file != kNoIndex) return SetSize(task, open->file, **size);
       Skip(open->other);
       return ok;
     }
     case Kind::kFallocate: {
       const std::shared_ptr<OpenFile> open = Use(task, Arg(call, 0));
-      const auto offset = ParseNumber(Arg(call, 2));
-      const auto length = ParseNumber(Arg(call, 3));
       if (open == nullptr || open->file == kNoIndex || Arg(call, 1) != "0") return ok;
-      if (!offset || !length) break;
-      if (*length > kMaxEnd || *offset > kMaxEnd - *length) return Error("a size of at most 2^63", Arg(call, 3));
-      const std::uint64_t end = *offset + *length;
+      const auto offset = Unsigned("an offset", Arg(call, 2));
+      if (!offset.ok() || !*offset) return offset.status();
+      const auto length = Unsigned("a length", Arg(call, 3));
+      if (!length.ok() || !*length) return length.status();
+      if (**length > kMaxEnd || **offset > kMaxEnd - **length) return Error("a size of at most 2^63", Arg(call, 3));
+      const std::uint64_t end = **offset + **length;
       File& f = files_[open->file];
       if (f.size_known && end > f.size) return SetSize(task, open->file, end);
       f.written = std::max(f.written, end);
@@ -1302,7 +1340,7 @@ absl::Status Reader::Do(Task& task, const KnownCall& known, const Call& call, st
     case Kind::kSymlink:
     case Kind::kSymlinkAt: {
       const bool at = known.kind == Kind::kSymlinkAt;
-      const auto target = StringArg(Arg(call, 0));
+      const auto target = PathArg(Arg(call, 0));
       const auto path = at ? ResolveAt(task, Arg(call, 1), Arg(call, 2), false) : name_of(1, false);
       if (target && path && !target->empty()) links_[*path] = *target;
       return ok;
@@ -1361,6 +1399,7 @@ absl::Status Reader::CompleteCall(Task& task, std::string_view text) {
   Call call = std::move(call_);  // Clone may come back here with kept lines
   accounted_ = false;
   absl::Status status = Do(task, known->second, call, *result);
+  if (status.ok()) status = bad_path_;
   if (status.ok() && !accounted_) Skip(known->second.otherwise);
   call_ = std::move(call);
   return status;
@@ -1397,12 +1436,18 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
     constexpr std::string_view kSuperseded = "+++ superseded by execve in pid ";
     if (text.starts_with(kSuperseded)) {
       // A thread called execve: it goes on under the pid of its process, with the call it is in.
-      const auto thread = ParseNumber(text.substr(kSuperseded.size()));
-      const auto at = thread && *thread <= 0x7fffffff ? tasks_.find(static_cast<std::int32_t>(*thread)) : tasks_.end();
+      const auto number = ParseNumber(text.substr(kSuperseded.size()));
+      const auto at = number && *number <= 0x7fffffff ? tasks_.find(static_cast<std::int32_t>(*number)) : tasks_.end();
       if (at != tasks_.end() && at->first != pid) {
-        task.pending = std::exchange(at->second->pending, {});
-        task.pending_ns = at->second->pending_ns;
-        EndTask(*at->second);
+        // What the process itself was in will not return; its table goes, the thread's stays.
+        Task& thread = *at->second;
+        StopCloning(task);
+        task.has_new_child = false;
+        Forget(task.unfinished);
+        std::swap(task.unfinished, thread.unfinished);
+        std::swap(task.descriptors, thread.descriptors);
+        std::swap(task.directories, thread.directories);
+        EndTask(thread);
       }
     } else {
       EndTask(task);
@@ -1414,47 +1459,43 @@ absl::Status Reader::TaskLine(std::int32_t pid, std::string_view text) {
   if (text.starts_with("<... ")) {
     const std::size_t mark = text.find(" resumed>");
     StopCloning(task);
-    if (mark == std::string_view::npos || task.pending.empty() || CallName(task.pending) != text.substr(5, mark - 5)) {
-      task.pending.clear();
+    Unfinished call = std::exchange(task.unfinished, {});
+    if (mark == std::string_view::npos || call.text.empty() || CallName(call.text) != text.substr(5, mark - 5)) {
+      Forget(call);
       Skip("calls whose beginning is missing");
       return absl::OkStatus();
     }
-    std::string whole = std::move(task.pending);
-    task.pending.clear();
-    if (std::exchange(task.pending_done, false)) {
+    if (call.accounted) {
       accounted_ = true;
       return absl::OkStatus();
     }
-    whole += text.substr(mark + 9);
-    if (whole.ends_with(kUnfinished)) {  // resumed only to be interrupted again
-      whole.resize(whole.size() - kUnfinished.size());
-      task.pending = std::move(whole);
+    call.text += text.substr(mark + 9);
+    if (call.text.ends_with(kUnfinished)) {  // resumed only to be interrupted again
+      call.text.resize(call.text.size() - kUnfinished.size());
+      task.unfinished = std::move(call);
       accounted_ = true;
       return absl::OkStatus();
     }
-    began_ns_ = task.pending_ns;
-    absl::Status status = CompleteCall(task, whole);
+    began_ns_ = call.since_ns;
+    absl::Status status = CompleteCall(task, call.text);
     // The task may have been ended by lines that Clone had kept; look it up again.
     if (const auto again = tasks_.find(pid); again != tasks_.end()) again->second->has_new_child = false;
     return status;
   }
-  if (!task.pending.empty()) {
-    task.pending.clear();
+  if (!task.unfinished.text.empty()) {
+    Forget(task.unfinished);
     StopCloning(task);
-    if (!std::exchange(task.pending_done, false)) Skip("calls without a result");
   }
   if (text.ends_with(kUnfinished)) {
     text.remove_suffix(kUnfinished.size());
     while (text.ends_with(' ')) text.remove_suffix(1);
-    task.pending = std::string(text);
-    task.pending_ns = now_;
+    task.unfinished = {.text = std::string(text), .since_ns = now_, .accounted = CallName(text) == "close"};
     const auto known = KnownCalls().find(CallName(text));
     task.cloning = known != KnownCalls().end() && known->second.kind == Kind::kClone;
     task.has_new_child = false;
     if (task.cloning) cloning_.push_back(pid);
-    if (task.pending.empty()) Skip("calls cut short");
-    task.pending_done = CallName(text) == "close";
-    if (task.pending_done) {
+    if (task.unfinished.text.empty()) Skip("calls cut short");
+    if (task.unfinished.accounted) {
       // The kernel frees the number as the call begins, whatever it returns; another thread may get it before it ends.
       began_ns_ = now_;
       return CompleteCall(task, std::string(text) + ") = 0");
@@ -1590,7 +1631,10 @@ void Reader::AskFacts() {
 }
 
 absl::StatusOr<Trace> Reader::Finish() {
-  if (!started_) return Error("a log of strace -f -ttt -y", "no line of one");
+  if (!started_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(AbslView(name_), ":", line_number_, ": expected a log of strace -f -ttt -y, got no line of one"));
+  }
   if (broken_) Skip("calls cut short");
   while (!deferred_.empty()) {
     // Whose children these are was never said.
@@ -1604,7 +1648,7 @@ absl::StatusOr<Trace> Reader::Finish() {
     }
   }
   for (auto& [pid, task] : tasks_) {
-    if (!task->pending.empty()) Skip("calls without a result");
+    Forget(task->unfinished);
     stored_tasks_[ToIndex(task->id)].info.end_ns = now_;
   }
   if (options_.kernel != nullptr) AddFaults();

@@ -262,7 +262,14 @@ class Reader {
     line.remove_prefix(kMappedComment.size());
     for (std::size_t i = 0; i < std::size(kMappedNames); ++i) {
       if (line != kMappedNames[i]) continue;
-      mapped_ = static_cast<MappedTouches>(i);
+      const auto mapped = static_cast<MappedTouches>(i);
+      if (mapped_stated_ && mapped != mapped_) {
+        return lines_.Expected(absl::StrCat(AbslView(MappedName(mapped_)), ", as above"), line);
+      }
+      if (any_mapped_ && mapped == MappedTouches::kNone) {
+        return lines_.Expected("ranges or pages (there are mapped touches above)", line);
+      }
+      mapped_ = mapped;
       mapped_stated_ = true;
       return absl::OkStatus();
     }

@@ -77,6 +77,7 @@ struct TraceBuilder::State {
   std::int64_t last_time_ns = 0;
   bool allow_unsorted = false;
   bool unsorted = false;
+  bool any_mapped = false;
   std::vector<FileInfo> files;
   std::vector<TaskInfo> tasks;
   std::shared_ptr<Strings> strings = std::make_shared<Strings>();
@@ -148,6 +149,7 @@ absl::Status TraceBuilder::Add(const Access& access) {
     if (absl::Status status = internal::CheckAccess(access, bounds); !status.ok()) return status;
   }
   s.unsorted |= access.time_ns < s.last_time_ns;
+  s.any_mapped |= IsMapped(access.op);
   s.last_time_ns = std::max(s.last_time_ns, access.time_ns);
   const std::size_t at = s.num_staged;
   s.staged[kTime][at] = static_cast<std::uint64_t>(access.time_ns);
@@ -173,6 +175,14 @@ absl::StatusOr<Trace> TraceBuilder::Finish(std::string source, std::string forma
       return absl::InvalidArgumentError(
           absl::StrCat("expected the parent of task ", t, " to be declared before it, got task ", ToIndex(parent)));
     }
+    const TaskInfo& task = s.tasks[t];
+    if (task.start_ns < 0 || task.end_ns < task.start_ns) {
+      return absl::InvalidArgumentError(absl::StrCat("expected task ", t, " from 0 ns or later to its end, got ",
+                                                     task.start_ns, " to ", task.end_ns));
+    }
+  }
+  if (s.any_mapped && mapped == MappedTouches::kNone) {
+    return absl::InvalidArgumentError("expected no mapped touches in a trace that has none, got some");
   }
   s.Flush();
   Trace::Parts parts;

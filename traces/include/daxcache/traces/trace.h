@@ -183,6 +183,8 @@ class TraceBuilder {
   // Takes records in any order; `Finish` sorts them by time, and those of one time stay in order.
   void AllowUnsorted();
   // `source` is where it came from, `format` the name of what it was read as. The builder is empty afterwards.
+  // InvalidArgument for a task whose parent comes after it or which ends before it starts, and for mapped touches in a
+  // trace of kNone.
   [[nodiscard]] absl::StatusOr<Trace> Finish(std::string source, std::string format, MappedTouches mapped);
 
  private:
