@@ -112,6 +112,7 @@ TEST(FioJob, UnknownOptionsAreWarnedOfOnce) {
 }
 
 TEST(FioJob, FaultsSayWhereAndWhatWasExpected) {
+  using std::string_literals::operator""s;
   const std::vector<std::pair<std::string, std::string>> faults = {
       {"rw=read\n[a]\nsize=1m\n", "test.fio:1: expected [name]"},
       {"[a\nsize=1m\n", "test.fio:1: expected [name]"},
@@ -141,7 +142,7 @@ TEST(FioJob, FaultsSayWhereAndWhatWasExpected) {
       {"[a]\nsize=1m\nbsrange=4k\n", "expected a range such as 1k-4k"},
       {"[a]\nsize=1m\nkb_base=7\n", "expected kb_base: 1000 or 1024"},
       {"include nowhere.fio\n", "test.fio:1: include: cannot read nowhere.fio"},
-      {std::string("[a]\nsize=1m\n\0\n", 14), "test.fio:3: expected text, got \"a NUL byte\""},
+      {"[a]\nsize=1m\n\0\n"s, "test.fio:3: expected text, got \"a NUL byte\""},
       {"", "test.fio: expected a job, got none"},
       {"[global]\nsize=1m\n", "test.fio: expected a job, got none"},
   };
