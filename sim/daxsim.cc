@@ -23,8 +23,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daxcache/policies/builtin.h"
+#include "daxcache/sim/find_trace.h"
 #include "daxcache/sim/flags.h"
 #include "daxcache/sim/lists.h"
 #include "daxcache/sim/profile.h"
@@ -62,6 +64,12 @@ struct Settings {
   std::string profile = "goyal-2020";
   EngineOptions engine;
   bool profile_given = false;
+  std::optional<std::uint32_t> jobs;  // a trace as a pool of so many
+  bool as_recorded = false;
+  std::string driver = "make";
+  std::optional<double> cpu_factor;
+  std::optional<std::uint32_t> retouch;
+  bool no_dax = false;
   std::vector<ByteSize> windows = {ByteSize(std::uint64_t{4} << 30)};
   std::vector<RangeSize> range_sizes = {RangeSize()};
   std::vector<PolicySpec> policies = {PolicySpec()};  // linux
@@ -101,6 +109,17 @@ std::function<absl::Status(std::string_view)> SetThreads(std::uint32_t* threads)
     const absl::Status status = SetNumber(&value, 0, 1024)(text);
     if (status.ok()) *threads = static_cast<std::uint32_t>(value);
     return status;
+  };
+}
+
+std::function<absl::Status(std::string_view)> SetFactor(std::optional<double>* factor) {
+  return [factor](std::string_view text) -> absl::Status {
+    double value = 0;
+    if (!absl::SimpleAtod(AbslView(text), &value) || !(value > 0 && value <= 1e6)) {
+      return absl::InvalidArgumentError(absl::StrCat("expected a number above 0, got \"", AbslView(text), "\""));
+    }
+    *factor = value;
+    return absl::OkStatus();
   };
 }
 
@@ -150,6 +169,41 @@ std::vector<Flag> Flags(Settings& settings) {
        .value = "N",
        .help = "threads of the daemon in timed runs; 0, the default: it handles requests in line, one at a time",
        .set = SetThreads(&settings.engine.daemon_threads)},
+      {.name = "jobs",
+       .value = "N",
+       .help = "runs the trace in virtual time, as a pool of jobs, N at once: a job is what a child of the driver does",
+       .set = SetCount(&settings.jobs, 1, 65536),
+       .letter = 'j'},
+      {.name = "driver",
+       .value = "NAME",
+       .help = "of --jobs: the task whose children are the jobs; default make",
+       .set =
+           [&](std::string_view text) {
+             settings.driver = std::string(text);
+             return absl::OkStatus();
+           }},
+      {.name = "as-recorded",
+       .value = "",
+       .help = "runs the trace in virtual time, each access no earlier than it was recorded",
+       .set = SetTrue(&settings.as_recorded)},
+      {.name = "vcpus",
+       .value = "N",
+       .help = "CPUs of the guest, of --jobs; 0, the default: one for each job",
+       .set = SetThreads(&settings.engine.vcpus)},
+      {.name = "cpu-factor",
+       .value = "X",
+       .help = "of --jobs: the recorded CPU times are multiplied with it; default: the profile's",
+       .set = SetFactor(&settings.cpu_factor)},
+      {.name = "retouch",
+       .value = "K",
+       .help =
+           "of --jobs: in each time slice a process uses again the last K ranges that it has faulted in; default: the "
+           "profile's",
+       .set = SetCount(&settings.retouch, 0, 65536)},
+      {.name = "no-dax",
+       .value = "",
+       .help = "timed runs of a trace without a window: all files go through the guest's page cache",
+       .set = SetTrue(&settings.no_dax)},
       {.name = "seed",
        .value = "N",
        .help = "of the variation of latencies in timed runs; default 1",
@@ -289,6 +343,7 @@ constexpr std::string_view kEpilogue =
   daxsim -w 64M..4G -t kbuild.trace --format csv -o sweep.csv   for a spreadsheet
   daxsim -w 1G..64G --fio randread.fio                          a fio job file in virtual time
   daxsim -w 2G --fio "--rw=randread --bs=4k --size=4g --ioengine=psync --runtime=20"
+  daxsim -w 1G,4G -t kbuild.trace --jobs 128 --vcpus 16         the recorded build again, as make -j128 on 16 CPUs
 
 Two commands of their own (each with --help): "daxsim validate" shows predictions beside published measurements,
 "daxsim fit" fits the parameters of a profile to them.
@@ -296,33 +351,12 @@ Two commands of their own (each with --help): "daxsim validate" shows prediction
 Sizes are powers of two: 4G, 64MiB, 1.5g. Exit status: 0, 1 for data that cannot be used, 2 for a wrong command line.
 )";
 
-// Where a trace named on the command line is: as given, compressed, or among those that come with the project.
-absl::StatusOr<std::string> FindTrace(const std::string& name) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> folders = {"", "traces/data"};
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  if (!program.empty()) {
-    folders.push_back(program.parent_path() / "../../../traces/data");      // in the build tree
-    folders.push_back(program.parent_path() / "../share/daxcache/traces");  // installed
-  }
-  for (const fs::path& folder : folders) {
-    for (const char* suffix : {"", ".zst"}) {
-      const std::string path = (folder / name).string() + suffix;
-      if (fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
-        return folder.empty() ? path : fs::path(path).lexically_normal().string();
-      }
-    }
-    if (fs::path(name).is_absolute()) break;
-  }
-  std::error_code why;
-  if (fs::is_directory(fs::status(name, why))) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": expected a trace, got a directory"));
-  }
-  if (why && why != std::errc::no_such_file_or_directory) {
-    return absl::UnavailableError(absl::StrCat(name, ": cannot be opened: ", why.message()));
-  }
-  return absl::NotFoundError(absl::StrCat(name, ": no such trace, nor ", name, ".zst, here or in traces/data"));
+absl::StatusOr<Trace> Read(const std::string& path) {
+  Progress progress("reading " + path);
+  return ReadTrace(path, {.progress = [&](std::uint64_t done, std::uint64_t total) {
+                     if (total > 0) progress.Update(static_cast<double>(done) / static_cast<double>(total));
+                     return true;
+                   }});
 }
 
 ReplayOptions OptionsFor(const Settings& settings, const PolicySpec& policy) {
@@ -397,14 +431,56 @@ int Print(const std::string& text, const std::string& path = "") {
   return Fail(absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno))), kExitData);
 }
 
+// What a timed run does: the jobs of a job file, or those of a trace.
+struct TimedWork {
+  std::string title;
+  std::function<absl::Status(const TimedSpec&)> validate;
+  TimedRun run;
+};
+
+absl::StatusOr<TimedWork> FioWork(const Settings& settings) {
+  const bool options = settings.fio.starts_with("--");
+  auto parsed = options ? ParseFioCommandLine(settings.fio) : ReadFioJobFile(settings.fio);
+  if (!parsed.ok()) return parsed.status();
+  for (const std::string& warning : parsed->warnings) std::cerr << "daxsim: warning: " << warning << "\n";
+  const auto jobs = std::make_shared<const FioJobFile>(*std::move(parsed));
+  return TimedWork{
+      .title = options ? "fio " + settings.fio : settings.fio,
+      .validate = [jobs](const TimedSpec& spec) { return ValidateTimed(*jobs, spec); },
+      .run = [jobs](const TimedSpec& spec,
+                    const std::function<void(double)>& progress) { return RunFioJobs(*jobs, spec, progress); }};
+}
+
+absl::StatusOr<TimedWork> TraceWork(const Settings& settings, const Profile& profile) {
+  const absl::StatusOr<std::string> path = FindTrace(settings.traces[0]);
+  if (!path.ok()) return path.status();
+  const absl::StatusOr<Trace> trace = Read(*path);
+  if (!trace.ok()) return trace.status();
+  auto created = JobPool::Create(*trace, {.driver = settings.driver, .as_recorded = settings.as_recorded});
+  if (!created.ok())
+    return absl::Status(created.status().code(), absl::StrCat(*path, ": ", created.status().message()));
+  const auto pool = std::make_shared<const JobPool>(*std::move(created));
+  const PoolOptions options = {.jobs = settings.jobs.value_or(1),
+                               .cpu_factor = settings.cpu_factor.value_or(profile.cpu_factor)};
+  std::string how = ", each task at its recorded times";
+  if (!settings.as_recorded) {
+    how = absl::StrCat(", ", Grouped(pool->jobs()), " jobs, ", options.jobs, " at once, on ",
+                       settings.engine.vcpus == 0 ? "as many" : absl::StrCat(settings.engine.vcpus), " CPUs");
+  }
+  return TimedWork{.title = *path + how,
+                   .validate = [pool](const TimedSpec& spec) { return ValidateTimed(*pool, spec); },
+                   .run =
+                       [pool, options](const TimedSpec& spec, const std::function<void(double)>& progress) {
+                         return RunPool(*pool, options, spec, progress);
+                       }};
+}
+
 // The jobs on every window with every policy, on all cores.
 int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
   const auto profile = LoadProfile(settings.profile);
   if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
-  const bool options = settings.fio.starts_with("--");
-  const auto jobs = options ? ParseFioCommandLine(settings.fio) : ReadFioJobFile(settings.fio);
-  if (!jobs.ok()) return Fail(jobs.status(), options ? kExitUsage : kExitData);
-  for (const std::string& warning : jobs->warnings) std::cerr << "daxsim: warning: " << warning << "\n";
+  const auto work = settings.fio.empty() ? TraceWork(settings, *profile) : FioWork(settings);
+  if (!work.ok()) return Fail(work.status(), settings.fio.starts_with("--") ? kExitUsage : kExitData);
   std::vector<TimedSpec> timed;
   for (const RunSpec& spec : specs) {
     timed.push_back({.window = spec.window,
@@ -414,14 +490,17 @@ int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
                      .costs = profile->costs,
                      .engine = settings.engine});
     timed.back().engine.jiffy_ns = profile->jiffy_ns;
-    if (const absl::Status valid = ValidateTimed(*jobs, timed.back()); !valid.ok()) return Fail(valid, kExitUsage);
+    timed.back().engine.dax = !settings.no_dax;
+    timed.back().engine.retouch = settings.retouch.value_or(profile->retouch);
+    if (const absl::Status valid = work->validate(timed.back()); !valid.ok()) return Fail(valid, kExitUsage);
   }
-  Progress progress("running " + (options ? std::string("the jobs") : settings.fio));
-  const auto results =
-      RunTimedSweep(*jobs, timed, static_cast<int>(settings.threads), [&](double share) { progress.Update(share); });
+  const auto results = [&] {
+    Progress progress("running " + work->title);
+    return RunTimedSweep(work->run, timed, static_cast<int>(settings.threads),
+                         [&](double share) { progress.Update(share); });
+  }();
   if (!results.ok()) return Fail(results.status(), kExitData);
-  const std::string title =
-      (options ? "fio " + settings.fio : settings.fio) + ", profile " + profile->name + " (" + profile->summary + ")";
+  const std::string title = work->title + ", profile " + profile->name + " (" + profile->summary + ")";
   return Print(settings.format == "json"  ? TimedJsonReport(profile->name, *results)
                : settings.format == "csv" ? TimedCsvReport(*results)
                                           : TimedTableReport(title, *results),
@@ -462,14 +541,26 @@ int Run(const std::vector<std::string>& arguments) {
   if (settings.traces.empty() && settings.fio.empty()) {
     return Fail(absl::InvalidArgumentError("expected --trace FILE or --fio FILE, got neither"), kExitUsage);
   }
-  if (!settings.traces.empty() && (!settings.fio.empty() || settings.profile_given)) {
-    return Fail(
-        absl::InvalidArgumentError("expected --trace, which is replayed without a clock, or --fio and --profile; "
-                                   "got both"),
-        kExitUsage);
+  if (!settings.traces.empty() && !settings.fio.empty()) {
+    return Fail(absl::InvalidArgumentError("expected --trace or --fio, got both"), kExitUsage);
+  }
+  const bool timed_trace = settings.jobs || settings.as_recorded;
+  if (timed_trace && (settings.traces.size() != 1 || (settings.jobs && settings.as_recorded))) {
+    return Fail(absl::InvalidArgumentError("expected one --trace with --jobs or --as-recorded, and one of these"),
+                kExitUsage);
+  }
+  if (!settings.traces.empty() && settings.profile_given && !timed_trace) {
+    return Fail(absl::InvalidArgumentError("--profile: a trace is replayed without a clock; expected --jobs or "
+                                           "--as-recorded with it, for a timed run"),
+                kExitUsage);
+  }
+  if (!timed_trace && (settings.engine.vcpus > 0 || settings.cpu_factor || settings.retouch || settings.no_dax)) {
+    return Fail(absl::InvalidArgumentError("--vcpus, --cpu-factor, --retouch and --no-dax are of a trace that is run "
+                                           "with --jobs or --as-recorded"),
+                kExitUsage);
   }
   const std::vector<RunSpec> specs = Specs(settings);
-  if (!settings.fio.empty()) return RunTimed(settings, specs);
+  if (!settings.fio.empty() || timed_trace) return RunTimed(settings, specs);
   for (const RunSpec& spec : specs) {
     if (spec.footprint.page_bytes > spec.range_size.bytes()) {
       return Fail(absl::InvalidArgumentError(absl::StrCat("--page-size: expected pages no larger than a range of ",
@@ -492,13 +583,7 @@ int Run(const std::vector<std::string>& arguments) {
           absl::InvalidArgumentError(absl::StrCat("--output: expected another file than the trace, got ", *path)),
           kExitUsage);
     }
-    absl::StatusOr<Trace> trace = [&] {
-      Progress progress("reading " + *path);
-      return ReadTrace(*path, {.progress = [&](std::uint64_t done, std::uint64_t total) {
-        if (total > 0) progress.Update(static_cast<double>(done) / static_cast<double>(total));
-        return true;
-      }});
-    }();
+    absl::StatusOr<Trace> trace = Read(*path);
     if (!trace.ok()) return Fail(trace.status(), kExitData);
     const auto study = std::make_shared<Study>(*std::move(trace));
     for (const PolicySpec& policy : settings.policies) {

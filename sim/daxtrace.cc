@@ -23,6 +23,7 @@
 #include "daxcache/access.h"
 #include "daxcache/range.h"
 #include "daxcache/sim/flags.h"
+#include "daxcache/sim/job_pool.h"
 #include "daxcache/sim/progress.h"
 #include "daxcache/sim/record.h"
 #include "daxcache/sim/size_classes.h"
@@ -78,7 +79,7 @@ absl::StatusOr<Trace> Load(const std::string& path) {
 // What a .dxt holds twice: reading it checked the records and the stream, each for itself; here the stored stream is
 // compared with one made from the records.
 absl::Status Verify(const Trace& trace) {
-  const std::shared_ptr<const RangeStream> stored = trace.stored_stream();
+  const std::shared_ptr<const RangeStream>& stored = trace.stored_stream();
   if (stored == nullptr) return absl::OkStatus();
   Trace::Parts parts = trace.parts();
   parts.stored_stream = nullptr;
@@ -316,6 +317,7 @@ int Head(const std::vector<std::string>& arguments) {
 
 int Convert(const std::vector<std::string>& arguments) {
   bool verify = false;
+  std::string driver;
   CommandLine line("daxtrace convert [FLAGS] IN OUT",
                    "Writes a trace in another format. IN is known by its content (\"-\" is standard input), OUT by its "
                    "name: it ends in one of " +
@@ -323,7 +325,12 @@ int Convert(const std::vector<std::string>& arguments) {
                    {{.name = "verify",
                      .value = "",
                      .help = "read OUT back and compare every record, file and task",
-                     .set = SetTrue(&verify)}},
+                     .set = SetTrue(&verify)},
+                    {.name = "jobs-of",
+                     .value = "NAME",
+                     .help = "as if a task of that name (make) had run its jobs one at a time, with times to 10 ms: as "
+                             "daxsim --jobs needs it, and far smaller when compressed",
+                     .set = SetText(&driver)}},
                    "A .dxt is for replay: daxsim maps it and starts at once. OUT appears only when it is whole.\n\n"
                    "Examples:\n"
                    "  daxtrace convert kbuild.trace.zst kbuild.dxt\n"
@@ -335,8 +342,11 @@ int Convert(const std::vector<std::string>& arguments) {
   if (absl::Status status = CheckWritable(out); !status.ok()) {
     return BadUsage("convert", std::string(status.message()));
   }
-  const absl::StatusOr<Trace> trace = Load(parsed.rest[0]);
+  absl::StatusOr<Trace> trace = Load(parsed.rest[0]);
   if (!trace.ok()) return Fail(trace.status());
+  if (!driver.empty()) trace = OneJobAtATime(*trace, driver, 10'000'000);
+  if (!trace.ok())
+    return Fail(absl::Status(trace.status().code(), parsed.rest[0] + ": " + std::string(trace.status().message())));
   if (absl::Status status = WriteTrace(*trace, out); !status.ok()) return Fail(status);
   if (!verify) return kExitOk;
   const absl::StatusOr<Trace> back = Load(out);

@@ -25,6 +25,30 @@ absl::Status Fault(const std::string& path, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", AbslView(what)));
 }
 
+// An object of nothing but the parameters of `Costs`, all of them.
+template <class Costs>
+absl::Status ReadCosts(const Json& json, const std::string& name, const std::string& path, Costs& costs) {
+  if (!json.is_object()) return Fault(path, absl::StrCat(name, ": expected an object of parameters"));
+  std::vector<std::string_view> names;
+  for (const auto& field : Costs::Fields()) {
+    names.push_back(field.name);
+    const std::string key(field.name);
+    if (!json.contains(key)) return Fault(path, absl::StrCat(name, ": expected the parameter ", key, ", got none"));
+    const double value = json[key].is_number() ? json[key].template get<double>() : -1;
+    if (!(value >= 0 && value <= 1e12)) {
+      return Fault(path, absl::StrCat(name, ": ", key, ": expected a number of nanoseconds from 0 to 10^12, got ",
+                                      json[key].dump()));
+    }
+    costs.*field.value = value;
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(names.begin(), names.end(), key) == names.end()) {
+      return Fault(path, absl::StrCat(name, ": unknown parameter \"", key, "\"", Suggest(key, names)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<std::string> DataFolders(const std::string& folder) {
@@ -55,24 +79,29 @@ absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string&
     }
     profile.jiffy_ns = json["jiffy_ns"].get<std::int64_t>();
   }
-  if (!json.contains("dax") || !json["dax"].is_object()) return Fault(path, "dax: expected an object of parameters");
-  const Json& dax = json["dax"];
-  std::vector<std::string_view> names;
-  for (const CostModel::Field& field : CostModel::Fields()) {
-    names.push_back(field.name);
-    const std::string key(field.name);
-    if (!dax.contains(key)) return Fault(path, absl::StrCat("dax: expected the parameter ", key, ", got none"));
-    const double value = dax[key].is_number() ? dax[key].get<double>() : -1;
-    if (!(value >= 0 && value <= 1e12)) {
-      return Fault(path, absl::StrCat("dax: ", key, ": expected a number of nanoseconds from 0 to 10^12, got ",
-                                      dax[key].dump()));
+  if (!json.contains("dax")) return Fault(path, "expected an object of parameters \"dax\", got none");
+  if (absl::Status status = ReadCosts(json["dax"], "dax", path, profile.costs); !status.ok()) return status;
+  profile.has_direct = json.contains("direct");
+  if (profile.has_direct) {
+    if (absl::Status status = ReadCosts(json["direct"], "direct", path, profile.costs.direct); !status.ok()) {
+      return status;
     }
-    profile.costs.*field.value = value;
   }
-  for (const auto& [key, value] : dax.items()) {
-    if (std::find(names.begin(), names.end(), key) == names.end()) {
-      return Fault(path, absl::StrCat("dax: unknown parameter \"", key, "\"", Suggest(key, names)));
+  profile.has_pool = json.contains("pool");
+  if (profile.has_pool) {
+    const Json& pool = json["pool"];
+    const auto number = [&](const char* key) {
+      return pool.is_object() && pool.contains(key) && pool[key].is_number() ? pool[key].get<double>() : -1;
+    };
+    profile.cpu_factor = number("cpu_factor");
+    const double retouch = number("retouch");
+    if (!(profile.cpu_factor > 0 && profile.cpu_factor <= 1e6)) {
+      return Fault(path, "pool: cpu_factor: expected a number above 0");
     }
+    if (!(retouch >= 0 && retouch <= 65536 && retouch == std::floor(retouch))) {
+      return Fault(path, "pool: retouch: expected a whole number from 0 to 65536");
+    }
+    profile.retouch = static_cast<std::uint32_t>(retouch);
   }
   return profile;
 }
@@ -108,6 +137,12 @@ std::string ProfileText(const Profile& profile) {
   for (const CostModel::Field& field : CostModel::Fields()) {
     json["dax"][std::string(field.name)] = std::llround(profile.costs.*field.value);
   }
+  if (profile.has_direct) {
+    for (const DirectCosts::Field& field : DirectCosts::Fields()) {
+      json["direct"][std::string(field.name)] = std::llround(profile.costs.direct.*field.value);
+    }
+  }
+  if (profile.has_pool) json["pool"] = {{"cpu_factor", profile.cpu_factor}, {"retouch", profile.retouch}};
   return json.dump(2) + "\n";
 }
 

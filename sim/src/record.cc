@@ -267,6 +267,7 @@ absl::StatusOr<Recording> Record(const RecordOptions& options) {
   reading.inherited = InheritedFiles();
   std::vector<std::string> command = StraceCommand(options, log->get());
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
 

@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <bitset>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <set>

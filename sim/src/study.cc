@@ -220,7 +220,7 @@ std::vector<std::string> Remarks(const Trace& trace, const PolicySpec& policy) {
 
 absl::Status Validate(const RunSpec& spec) {
   const std::string range = ByteSize(spec.range_size.bytes()).ToString();
-  const std::uint64_t ranges = spec.window.bytes() / spec.range_size.bytes();
+  const std::uint64_t ranges = spec.window.bytes() >> spec.range_size.shift();
   if (ranges == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected a window of at least one range of ", range, ", got ", spec.window.ToString()));
@@ -241,7 +241,7 @@ absl::StatusOr<RunResult> RunReplay(Study& study, const RunSpec& spec, const std
   if (const absl::Status valid = Validate(spec); !valid.ok()) return valid;
   RunResult result;
   result.spec = spec;
-  result.ranges = spec.window.bytes() / spec.range_size.bytes();
+  result.ranges = spec.window.bytes() >> spec.range_size.shift();
   result.guest_bytes = spec.footprint.GuestBytes(spec.window, spec.range_size);
   result.break_even_file_size = spec.footprint.BreakEvenFileSize(spec.range_size);
   const absl::Status ran = Dispatch<DenseIndex>(spec.policy, Runner{study, spec, result, sampled});

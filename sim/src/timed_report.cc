@@ -21,16 +21,11 @@ struct SpentName {
 };
 // By Spent.
 constexpr SpentName kSpentNames[kNumSpent] = {
-    {"use", "access"},          {"touch", "first touch"}, {"setup", "set-up"},
-    {"upgrade", "upgrade"},     {"reclaim", "reclaim"},   {"queue", "daemon queue"},
-    {"range", "no free range"}, {"lock", "inode locked"}, {"direct", "past the window"},
-    {"pause", "pause"}};
-
-std::string_view PatternName(const FioJob& job) {
-  if (job.read_percent == 100) return job.random ? "randread" : "read";
-  if (job.read_percent == 0) return job.random ? "randwrite" : "write";
-  return job.random ? "randrw" : "rw";
-}
+    {"use", "access"},           {"touch", "first touch"}, {"setup", "set-up"},
+    {"upgrade", "upgrade"},      {"reclaim", "reclaim"},   {"queue", "daemon queue"},
+    {"range", "no free range"},  {"lock", "inode locked"}, {"direct", "past the window"},
+    {"pause", "pause"},          {"compute", "computing"}, {"cpu", "no free CPU"},
+    {"lost", "CPU interrupted"}, {"open", "open, close"}};
 
 double SpentShare(const TimedJob& job, std::size_t what) {
   return job.time_ns > 0 ? static_cast<double>(job.total.spent_ns[what]) / static_cast<double>(job.time_ns) : 0;
@@ -65,11 +60,10 @@ std::string TimedTableReport(const std::string& title, const std::vector<TimedRe
         {"job", "", "engine", "processes", "IOPS", "bandwidth", "p50", "p99", "hits", "set-ups", "upgrades", "time"},
         {true, true, true, false, false, false, false, false, false, false, false, false});
     for (const TimedJob& job : run.jobs) {
-      table.Add({Printable(job.job.name), std::string(PatternName(job.job)), job.job.engine_name,
-                 Grouped(job.job.numjobs), Count(job.Iops()), Bandwidth(job),
-                 HumanTime(job.total.latency.Quantile(0.5)), HumanTime(job.total.latency.Quantile(0.99)),
-                 Percent(job.HitRatio()), Grouped(job.total.misses), Grouped(job.total.upgrades),
-                 HumanTime(job.total.end_ns - job.total.begin_ns)});
+      table.Add({Printable(job.name), std::string(job.pattern), job.engine, Grouped(job.processes), Count(job.Iops()),
+                 Bandwidth(job), HumanTime(job.total.latency.Quantile(0.5)),
+                 HumanTime(job.total.latency.Quantile(0.99)), Percent(job.HitRatio()), Grouped(job.total.misses),
+                 Grouped(job.total.upgrades), HumanTime(job.total.end_ns - job.total.begin_ns)});
     }
     out += table.ToString("  ");
     out += "where the processes' time went\n";
@@ -86,7 +80,7 @@ std::string TimedTableReport(const std::string& title, const std::vector<TimedRe
     }
     TextTable spent(header, left);
     for (const TimedJob& job : run.jobs) {
-      std::vector<std::string> row = {Printable(job.job.name)};
+      std::vector<std::string> row = {Printable(job.name)};
       for (const std::size_t what : columns) row.push_back(Share(SpentShare(job, what)));
       spent.Add(std::move(row));
     }
@@ -111,10 +105,10 @@ std::string TimedCsvReport(const std::vector<TimedResult>& runs) {
   for (const TimedResult& run : runs) {
     for (const TimedJob& job : run.jobs) {
       absl::StrAppend(&out, quoted(run.spec.policy.text()), ",", run.spec.window.bytes(), ",",
-                      run.spec.range_size.bytes(), ",", quoted(job.job.name), ",", AbslView(PatternName(job.job)), ",",
-                      job.job.engine_name, ",", job.job.numjobs, ",", job.Iops(), ",", job.ReadIops(), ",",
-                      job.WriteIops(), ",", job.total.bytes, ",", job.Seconds(), ",", job.HitRatio(), ",",
-                      job.total.misses, ",", job.total.upgrades, ",", job.total.faults);
+                      run.spec.range_size.bytes(), ",", quoted(job.name), ",", AbslView(job.pattern), ",", job.engine,
+                      ",", job.processes, ",", job.Iops(), ",", job.ReadIops(), ",", job.WriteIops(), ",",
+                      job.total.bytes, ",", job.Seconds(), ",", job.HitRatio(), ",", job.total.misses, ",",
+                      job.total.upgrades, ",", job.total.faults);
       for (const double share : kQuantiles) absl::StrAppend(&out, ",", job.total.latency.Quantile(share));
       for (std::size_t what = 0; what < kNumSpent; ++what) absl::StrAppend(&out, ",", SpentShare(job, what));
       out += "\n";
@@ -139,10 +133,10 @@ std::string TimedJsonReport(const std::string& profile, const std::vector<TimedR
     one["jobs"] = Json::array();
     for (const TimedJob& job : run.jobs) {
       Json j;
-      j["name"] = Printable(job.job.name);
-      j["pattern"] = PatternName(job.job);
-      j["ioengine"] = job.job.engine_name;
-      j["processes"] = job.job.numjobs;
+      j["name"] = Printable(job.name);
+      j["pattern"] = job.pattern;
+      j["ioengine"] = job.engine;
+      j["processes"] = job.processes;
       j["iops"] = job.Iops();
       j["read_iops"] = job.ReadIops();
       j["write_iops"] = job.WriteIops();

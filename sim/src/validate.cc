@@ -121,12 +121,12 @@ absl::StatusOr<std::vector<Prediction>> PredictCells(const std::vector<Published
     specs.push_back(spec);
     specs.back().window = ByteSize(std::uint64_t{window} << 30);
   }
-  const auto results = RunTimedSweep(jobs, specs, threads, progress);
+  const auto results = RunTimedSweep(Runs(jobs), specs, threads, progress);
   if (!results.ok()) return results.status();
   std::map<std::pair<std::uint32_t, std::string>, double> predicted;
   std::size_t at = 0;
   for (const std::uint32_t window : windows) {
-    for (const TimedJob& job : (*results)[at++].jobs) predicted[{window, job.job.name}] = job.Iops();
+    for (const TimedJob& job : (*results)[at++].jobs) predicted[{window, job.name}] = job.Iops();
   }
   std::map<std::string, std::map<std::uint32_t, double>> published;
   for (const PublishedCell& cell : cells) published[cell.JobName()][cell.window_gib] = cell.iops;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,11 +17,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "daxcache/sim/find_trace.h"
 #include "daxcache/sim/flags.h"
+#include "daxcache/sim/kernel_build.h"
 #include "daxcache/sim/profile.h"
 #include "daxcache/sim/progress.h"
 #include "daxcache/sim/text.h"
 #include "daxcache/sim/validate.h"
+#include "daxcache/traces/builtin.h"
 #include "daxcache/units.h"
 #include "nlohmann/json.hpp"
 
@@ -40,6 +44,10 @@ struct Settings {
   std::vector<std::uint32_t> train = {1, 4, 16, 64};
   std::vector<std::uint32_t> windows;  // empty: all
   std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  bool build = false;     // fit: to the kernel build
+  bool no_build = false;  // validate: without it
+  std::string build_data;
+  std::string trace = "kbuild-defconfig.dxt";
   std::string format = "table";
   std::string output;
 };
@@ -93,9 +101,18 @@ std::vector<Flag> Flags(Settings& settings, bool fit) {
        .value = "GIB,…",
        .help = "the windows that are fitted to, GiB; the others are held out; default 1,4,16,64",
        .set = SetWindows(&settings.train)},
+      {.name = "build-data",
+       .value = "FILE",
+       .help = "the published kernel build; default sim/profiles/published/kernel_build.csv",
+       .set = SetText(&settings.build_data)},
+      {.name = "trace",
+       .value = "FILE",
+       .help = "the recorded kernel build behind it; default kbuild-defconfig.dxt, which comes with the project",
+       .set = SetText(&settings.trace)},
       {.name = "profile",
        .value = "NAME|FILE",
-       .help = fit ? "where the fit begins; default start-2020" : "what things cost; default goyal-2020",
+       .help = fit ? "where the fit begins; default start-2020; with --build goyal-2020"
+                   : "what things cost; default goyal-2020; the kernel build has its own, xu-2021",
        .set = SetText(&settings.profile)},
       {.name = "threads",
        .value = "N",
@@ -107,10 +124,19 @@ std::vector<Flag> Flags(Settings& settings, bool fit) {
        .set = SetText(&settings.output),
        .letter = 'o'},
   };
-  if (!fit) {
+  if (fit) {
+    flags.push_back({.name = "build",
+                     .value = "",
+                     .help =
+                         "fits the profile of the kernel build, from goyal-2020: what a request costs, the machine's "
+                         "speed, and how many ranges a task uses again in a time slice",
+                     .set = SetTrue(&settings.build)});
+  } else {
+    flags.push_back(
+        {.name = "no-build", .value = "", .help = "without the kernel build", .set = SetTrue(&settings.no_build)});
     flags.push_back({.name = "windows",
                      .value = "GIB,…",
-                     .help = "only these windows of the table; default: all",
+                     .help = "only these windows of the table, and no kernel build; default: all",
                      .set = SetWindows(&settings.windows)});
     flags.push_back(
         {.name = "format",
@@ -148,7 +174,7 @@ struct Summaries {
   ErrorSummary closed_form;
 };
 
-std::string JsonText(const std::vector<Prediction>& all) {
+std::string JsonText(const std::vector<Prediction>& all, const std::vector<BuildPrediction>& builds) {
   const Summaries summaries(all);
   Json json;
   json["summary"]["window_held_out"] = SummaryJson(summaries.held_out);
@@ -156,6 +182,14 @@ std::string JsonText(const std::vector<Prediction>& all) {
   json["summary"]["window_baseline"] = SummaryJson(summaries.baseline);
   json["summary"]["window_fitted"] = SummaryJson(summaries.fitted);
   json["summary"]["window_starved_closed_form"] = SummaryJson(summaries.closed_form);
+  for (const BuildPrediction& build : builds) {
+    if (build.row.window_mib == 0) continue;
+    const std::string key = absl::StrCat(build.row.window_mib);
+    json["summary"]["kernel_build"][key] = build.ratio;
+    json["summary"]["kernel_build_published"][key] = build.published_ratio;
+    json["summary"]["kernel_build_half_k"][key] = build.ratio_half_k;
+    json["summary"]["kernel_build_double_k"][key] = build.ratio_double_k;
+  }
   json["cells"] = Json::array();
   for (const Prediction& p : all) {
     json["cells"].push_back({{"table", "dax_window_sweep"},
@@ -199,12 +233,62 @@ std::string TableText(const std::vector<Prediction>& all) {
   return table.ToString("") + "\n" + summary.ToString("");
 }
 
+std::string BuildText(const std::vector<BuildPrediction>& builds, std::uint32_t k) {
+  if (builds.empty()) return "";
+  TextTable table({"kernel build", "published", "predicted", "÷ no DAX, published", "predicted", "error",
+                   absl::StrCat("k = ", k / 2), absl::StrCat("k = ", k * 2)},
+                  {true, false, false, false, false, false, false, false});
+  const auto fixed = [](double value, int digits) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
+    return std::string(text);
+  };
+  for (const BuildPrediction& build : builds) {
+    const bool dax = build.row.window_mib > 0;
+    table.Add({dax ? ByteSize(std::uint64_t{build.row.window_mib} << 20).ToString() : "no DAX",
+               fixed(build.row.seconds, 1) + " s", fixed(build.seconds, 1) + " s",
+               dax ? fixed(build.published_ratio, 3) : "", dax ? fixed(build.ratio, 3) : "",
+               dax ? Signed(build.ratio / build.published_ratio - 1) : "", dax ? fixed(build.ratio_half_k, 3) : "",
+               dax ? fixed(build.ratio_double_k, 3) : ""});
+  }
+  return "\n" + table.ToString("");
+}
+
+// The recorded build, the published times, and the profile of that machine.
+struct Build {
+  std::vector<BuildRow> rows;
+  JobPool pool;
+};
+absl::StatusOr<Build> ReadBuild(const Settings& settings) {
+  auto rows = ReadKernelBuild(Found(settings.build_data, "published/kernel_build.csv"));
+  if (!rows.ok()) return rows.status();
+  const auto path = FindTrace(settings.trace);
+  if (!path.ok()) return path.status();
+  const auto trace = ReadTrace(*path);
+  if (!trace.ok()) return trace.status();
+  auto pool = JobPool::Create(*trace, {});
+  if (!pool.ok()) return absl::Status(pool.status().code(), absl::StrCat(*path, ": ", pool.status().message()));
+  return Build{*std::move(rows), *std::move(pool)};
+}
+
+int FitBuildCommand(const Settings& settings, const Profile& start) {
+  const auto build = ReadBuild(settings);
+  if (!build.ok()) return Fail(build.status(), kExitData);
+  auto fitted = FitBuild(build->rows, build->pool, start, static_cast<int>(settings.threads),
+                         [](const std::string& text) { std::cerr << text << "\n"; });
+  if (!fitted.ok()) return Fail(fitted.status(), kExitData);
+  fitted->name = "xu-2021";
+  fitted->summary = "kernel build in a guest of 16 vCPUs: what its virtiofsd takes, relative to goyal-2020's";
+  fitted->source = "J. Xu, \"[PATCH v4 0/8] fuse,virtiofs: support per-file DAX\", virtio-fs list, August 2021";
+  return Print(ProfileText(*fitted), settings.output);
+}
+
 }  // namespace
 
 int ValidateCommand(const std::vector<std::string>& arguments) {
   const bool fit = arguments.front() == "fit";
   Settings settings;
-  if (fit) settings.profile = "start-2020";
+  if (fit) settings.profile = "";
   CommandLine line(
       fit ? "daxsim fit [--train 1,4,16,64] [--output PROFILE]" : "daxsim validate [--format json]",
       fit ? "Fits the parameters of the cost model to some windows of the published table, and writes a profile; "
@@ -217,8 +301,10 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
   if (!rest->empty()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest->front(), "\"")), kExitUsage);
   }
+  if (settings.profile.empty()) settings.profile = settings.build ? "goyal-2020" : "start-2020";
   auto profile = LoadProfile(settings.profile);
   if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
+  if (settings.build) return FitBuildCommand(settings, *profile);
   auto cells = ReadWindowSweep(Found(settings.data, "published/dax_window_sweep.csv"));
   if (!cells.ok()) return Fail(cells.status(), kExitData);
   const auto jobs = ReadFioJobFile(Found(settings.jobs, "goyal-2020.fio"));
@@ -236,11 +322,28 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
   spec.engine.jiffy_ns = profile->jiffy_ns;
   const int threads = static_cast<int>(settings.threads);
   if (!fit) {
-    Progress progress("predicting");
-    const auto predictions =
-        PredictCells(*cells, *jobs, spec, settings.train, threads, [&](double share) { progress.Update(share); });
+    const auto predictions = [&] {
+      Progress progress("predicting");
+      return PredictCells(*cells, *jobs, spec, settings.train, threads, [&](double share) { progress.Update(share); });
+    }();
     if (!predictions.ok()) return Fail(predictions.status(), kExitData);
-    return Print(settings.format == "json" ? JsonText(*predictions) : TableText(*predictions), settings.output);
+    std::vector<BuildPrediction> builds;
+    std::uint32_t k = 0;
+    if (!settings.no_build && settings.windows.empty()) {
+      const auto machine = LoadProfile("xu-2021");
+      if (!machine.ok()) return Fail(machine.status(), kExitData);
+      const auto build = ReadBuild(settings);
+      if (!build.ok()) return Fail(build.status(), kExitData);
+      Progress progress("predicting the kernel build");
+      auto predicted =
+          PredictBuild(build->rows, build->pool, *machine, threads, [&](double share) { progress.Update(share); });
+      if (!predicted.ok()) return Fail(predicted.status(), kExitData);
+      builds = *std::move(predicted);
+      k = machine->retouch;
+    }
+    return Print(
+        settings.format == "json" ? JsonText(*predictions, builds) : TableText(*predictions) + BuildText(builds, k),
+        settings.output);
   }
   FitOptions options;
   options.windows = settings.train;

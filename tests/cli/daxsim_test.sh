@@ -68,8 +68,27 @@ grep -q '^linux,67108864,2097152,job,randread,psync,2,' "$scratch/timed.csv" || 
 diff <(sed -nE 's/.*"predicted_iops": ([0-9.]+).*/\1/p' "$scratch/cells.json" | sort) \
   <(sed -nE 's/^ *"iops": ([0-9.]+),/\1/p' "$scratch/jobs.json" | sort) || fail "cells are not what the jobs give"
 
-refused 2 'expected --trace, which is replayed without a clock' --fio tests/cli/randread.fio --trace kbuild.trace
-refused 2 'looks ahead in a recorded trace' --fio tests/cli/randread.fio --policy belady
+# The recorded build as a pool of jobs, with and without DAX, and as it was recorded.
+for threads in 1 3; do
+  "$bin/daxsim" -w 64M,1G --policy linux,lru -t kbuild.trace --jobs 16 --vcpus 4 --retouch 2 --cpu-factor 0.5 \
+    --format json --threads $threads >"$scratch/pool-$threads" || fail "--jobs"
+done
+cmp "$scratch/pool-1" "$scratch/pool-3" || fail "pools differ with threads"
+"$bin/daxsim" -t kbuild.trace -j 16 --vcpus 4 --no-dax --format csv >"$scratch/no-dax.csv" || fail "--no-dax"
+[ "$(cut -d, -f14 "$scratch/no-dax.csv" | tail -n 1)" = 0 ] || fail "set-ups without DAX: $(cat "$scratch/no-dax.csv")"
+"$bin/daxsim" -w 1G -t kbuild.trace --as-recorded >"$scratch/as-recorded" || fail "--as-recorded"
+grep -q 'each task at its recorded times' "$scratch/as-recorded" || fail "--as-recorded: $(cat "$scratch/as-recorded")"
+
+refused 2 'expected --trace or --fio, got both' --fio tests/cli/randread.fio --trace kbuild.trace
+refused 2 'expected one --trace with --jobs or --as-recorded' --trace kbuild.trace --jobs 4 --as-recorded
+refused 2 'expected one --trace with --jobs or --as-recorded' --trace kbuild.trace --trace kbuild.trace --jobs 4
+refused 2 'of a trace that is run with --jobs or --as-recorded' --trace kbuild.trace --vcpus 4
+refused 2 'of a trace that is run with --jobs or --as-recorded' --fio tests/cli/randread.fio --no-dax
+refused 2 '--profile: a trace is replayed without a clock' --trace kbuild.trace --profile goyal-2020
+refused 2 '--jobs: expected a whole number from 1 to 65536' --trace kbuild.trace --jobs 0
+refused 2 '--cpu-factor: expected a number above 0, got "fast"' --trace kbuild.trace --jobs 1 --cpu-factor fast
+refused 1 'expected a task named "ninja" that has children, got none' --trace kbuild.trace --jobs 4 --driver ninja
+refused 2 'looks ahead in the recorded order' --fio tests/cli/randread.fio --policy belady
 refused 2 'expected a profile' --fio tests/cli/randread.fio --profile nobody
 refused 2 'rw: expected read, write' --fio "--rw=sideways --size=1m"
 refused 1 'nowhere.fio: cannot be read' --fio nowhere.fio

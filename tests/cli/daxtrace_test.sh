@@ -56,7 +56,12 @@ cmp back.trace kbuild.trace || fail ".trace, .dxt, .trace differ"
 zstd -dcq back.trace.zst | cmp - kbuild.trace || fail ".trace, .dxt, .trace.zst differ"
 run convert back.trace.zst two.dxt
 run convert one.dxt one.dxt.zst
-zstd -dcq one.dxt.zst | cmp - two.dxt || fail "two .dxt of one trace differ"
+run convert one.dxt.zst three.dxt
+cmp three.dxt two.dxt || fail "two .dxt of one trace differ"
+# One job after another: the same records, once more the same.
+run convert --jobs-of make --verify one.dxt jobs.dxt
+run convert --jobs-of make jobs.dxt again.dxt
+cmp jobs.dxt again.dxt || fail "--jobs-of of what is in that form changes it"
 run info --verify one.dxt
 grep -q '^  verified: ' out || fail "info --verify: $(tail -1 out)"
 
@@ -66,6 +71,7 @@ refused 2 'unknown command "recrod" (did you mean "record"?)' recrod
 refused 2 'unknown flag --verson (did you mean "--version"?)' --verson
 refused 2 'unknown flag --verfiy (did you mean "--verify"?)' info --verfiy kbuild.trace
 refused 2 'unknown flag --recrods (did you mean "--records"?)' head --recrods 3 kbuild.trace
+refused 1 'one.dxt: expected a task named "ninja" that has children, got none' convert --jobs-of ninja one.dxt x.dxt
 refused 2 'unknown flag -verify (did you mean "--verify"?)' convert -verify kbuild.trace x.dxt
 refused 2 '--format: expected one of text, json, got "jsno" (did you mean "json"?)' info --format jsno kbuild.trace
 refused 2 '--format: given twice' info --format json --format text kbuild.trace

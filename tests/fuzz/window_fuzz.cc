@@ -77,7 +77,8 @@ class Fuzzer {
     for (int step = 0; !calls_.empty(); ++step) {
       Require(step < 100000, "some call never ends");
       if (kicked_ && !worker_runs_) StartWorker();
-      StepOne(static_cast<std::uint32_t>(step) * 7u, 0);
+      // Any order that gives each its turn; in a regular one, calls that try again can keep step with one another.
+      StepOne(static_cast<std::uint32_t>(step) * 2654435761u >> 16, 0);
       Check();
     }
     Require(locks_.empty(), "a lock is held at the end");

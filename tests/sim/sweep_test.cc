@@ -45,7 +45,7 @@ TEST(Sweep, OfTimedRunsDoesNotDependOnThreads) {
   }
   std::vector<std::vector<std::int64_t>> times;
   for (const int threads : {1, 2, 7}) {
-    const auto runs = RunTimedSweep(*jobs, specs, threads, [](double) {});
+    const auto runs = RunTimedSweep(Runs(*jobs), specs, threads, [](double) {});
     ASSERT_TRUE(runs.ok()) << runs.status();
     times.emplace_back();
     for (const TimedResult& run : *runs) times.back().push_back(run.time_ns);

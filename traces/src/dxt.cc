@@ -629,9 +629,10 @@ absl::Status WriteDxt(const Trace& trace, Output& output) {
   contents[kReasons] = reasons;
 
   std::uint32_t sections = kSectionsWithoutStream;
-  const absl::StatusOr<std::shared_ptr<const RangeStream>> stream = RangeStream::Build(trace, {});
+  absl::StatusOr<std::shared_ptr<const RangeStream>> stream = nullptr;
+  if (!output.compresses()) stream = RangeStream::Build(trace, {});
   std::vector<StreamEntry> stream_entry;
-  if (stream.ok()) {
+  if (stream.ok() && *stream != nullptr) {
     sections = kSectionsWithStream;
     const RangeStream::Parts& s = (*stream)->parts();
     stream_entry.push_back({.range_shift = static_cast<std::uint32_t>(s.range_size.shift()),
@@ -650,7 +651,7 @@ absl::Status WriteDxt(const Trace& trace, Output& output) {
     contents[kRangeFiles] = AsText(std::as_bytes(s.range_files));
     contents[kRangeIndexes] = AsText(std::as_bytes(s.range_indexes));
     contents[kFirstRange] = AsText(std::as_bytes(s.first_range));
-  } else if (!absl::IsOutOfRange(stream.status()) && !absl::IsResourceExhausted(stream.status())) {
+  } else if (!stream.ok() && !absl::IsOutOfRange(stream.status()) && !absl::IsResourceExhausted(stream.status())) {
     return stream.status();
   }
 

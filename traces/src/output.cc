@@ -109,6 +109,10 @@ Output Output::ToBytes(std::string& bytes) {
   return Output(std::move(state));
 }
 
+bool Output::compresses() const {
+  return state_->compressor != nullptr;
+}
+
 absl::Status Output::Write(std::string_view bytes) {
   State& s = *state_;
   if (s.memory != nullptr) {

@@ -374,7 +374,7 @@ class Reader {
   void Install(Task& task, std::int64_t number, std::shared_ptr<OpenFile> open, bool close_on_exec);
   void Close(const Task& task, Descriptors::iterator at, Descriptors& table);
   void CloseTable(const Task& task, std::shared_ptr<Descriptors>& table);
-  void Released(const Task& task, std::shared_ptr<OpenFile> open);
+  void Released(const Task& task, const std::shared_ptr<OpenFile>& open);
   absl::Status Open(Task& task, std::string_view directory, std::string_view path_arg, std::string_view flags,
                     std::string_view result);
   absl::Status Dup(Task& task, std::string_view from, std::uint64_t number, bool close_on_exec);
@@ -844,7 +844,7 @@ std::shared_ptr<OpenFile> Reader::Use(Task& task, std::string_view arg) {
   return open;
 }
 
-void Reader::Released(const Task& task, std::shared_ptr<OpenFile> open) {
+void Reader::Released(const Task& task, const std::shared_ptr<OpenFile>& open) {
   if (open->file == kNoIndex || open.use_count() > 1 || !files_[open->file].recorded) return;
   Emit(task, open->file, Op::kClose, 0, 0);
   for (const Op op : {Op::kRead, Op::kWrite}) runs_.erase(RunKey{ToIndex(task.id), open->file, op});
@@ -853,14 +853,14 @@ void Reader::Released(const Task& task, std::shared_ptr<OpenFile> open) {
 void Reader::Close(const Task& task, Descriptors::iterator at, Descriptors& table) {
   std::shared_ptr<OpenFile> open = std::move(at->second.open);
   table.erase(at);
-  Released(task, std::move(open));
+  Released(task, open);
 }
 
 void Reader::Install(Task& task, std::int64_t number, std::shared_ptr<OpenFile> open, bool close_on_exec) {
   Slot& slot = (*task.descriptors)[number];
   std::shared_ptr<OpenFile> before = std::exchange(slot.open, std::move(open));
   slot.close_on_exec = close_on_exec;
-  if (before != nullptr) Released(task, std::move(before));
+  if (before != nullptr) Released(task, before);
 }
 
 // Lets go of a task's table; closes what nobody else holds.

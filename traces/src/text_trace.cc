@@ -172,7 +172,7 @@ class Reader {
                                   : field == 1 || field == 3 ? ToIndex(kNoFile) - 1
                                                              : std::numeric_limits<std::uint64_t>::max();
       std::uint64_t value = 0;
-      if (!in.Number(value) || value > limit || in.Field().size() != 0) {
+      if (!in.Number(value) || value > limit || !in.Field().empty()) {
         return lines_.Expected(absl::StrCat(AbslView(kNames[field]), " from 0 to ", limit), got);
       }
     }

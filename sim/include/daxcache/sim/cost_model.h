@@ -9,6 +9,34 @@
 namespace daxcache {
 inline namespace v0 {
 
+template <class Costs>
+struct CostField {
+  std::string_view name;
+  double Costs::*value;
+  std::string_view help;
+};
+
+// What does not go through the window: writes that extend their file, files without DAX, opens; and what recorded jobs
+// pay beside their accesses.
+struct DirectCosts {
+  double request_ns = 0;  // the daemon handles a FUSE_READ, FUSE_WRITE, FUSE_OPEN, …
+  double page_ns = 0;     // … and so much more for each page read or written
+  double fault_ns = 0;    // the guest maps a page of its page cache, or a range of the window, into a process
+  double touch_ns = 0;    // a vCPU touches a page of the window first: EPT violation, and the fault in the VMM
+  double flush_ns = 0;    // a vCPU that runs is interrupted because something touched is unmapped, in guest or host
+
+  using Field = CostField<DirectCosts>;
+  static constexpr auto Fields() {
+    return std::array{
+        Field{"request_ns", &DirectCosts::request_ns, "the daemon handles a request other than these"},
+        Field{"page_ns", &DirectCosts::page_ns, "more for each 4 KiB of it"},
+        Field{"fault_ns", &DirectCosts::fault_ns, "the guest maps a page or a range into a process"},
+        Field{"touch_ns", &DirectCosts::touch_ns, "the first touch of a page of the window"},
+        Field{"flush_ns", &DirectCosts::flush_ns, "a vCPU is interrupted as something touched is unmapped"},
+    };
+  }
+};
+
 struct CostModel {
   // The daemon, and the way to it and back.
   double service_ns = 0;    // handles FUSE_SETUPMAPPING, or FUSE_REMOVEMAPPING of a range
@@ -28,12 +56,9 @@ struct CostModel {
   double far_store_ns = 0;    // … and a store through mmap(2) beyond that
   double share_read_ns = 0;   // what every other task that runs adds to a read or load: memory, caches
   double share_write_ns = 0;  // … to a write or store
+  DirectCosts direct = {};
 
-  struct Field {
-    std::string_view name;
-    double CostModel::*value;
-    std::string_view help;
-  };
+  using Field = CostField<CostModel>;
   static constexpr auto Fields() {
     return std::array{
         Field{"service_ns", &CostModel::service_ns, "the daemon handles a set-up, or the removal of a range"},

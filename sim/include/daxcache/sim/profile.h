@@ -1,5 +1,6 @@
 // Profiles: the cost model's parameters of a machine that somebody measured, as data. One is a JSON file of the keys
-// name, summary, source, jiffy_ns and dax, the last an object of CostModel's parameters, every one of them present.
+// name, summary, source, jiffy_ns; dax, an object of CostModel's parameters; direct, one of DirectCosts'; and pool, of
+// what recorded jobs need (`cpu_factor`, `retouch`). Every parameter is present, but direct and pool may be missing.
 //
 //   absl::StatusOr<Profile> profile = LoadProfile("goyal-2020");     // or a path
 #pragma once
@@ -20,6 +21,10 @@ struct Profile {
   std::string source;
   std::int64_t jiffy_ns = 1'000'000;
   CostModel costs;
+  bool has_direct = false;
+  bool has_pool = false;
+  double cpu_factor = 1;      // of this machine's CPU times to those of the recorded kernel builds
+  std::uint32_t retouch = 0;  // EngineOptions::retouch
 };
 
 // A profile by path, or by name from sim/profiles (of the build tree, or installed). NotFound, or InvalidArgument with

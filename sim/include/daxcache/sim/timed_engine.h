@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,9 +28,12 @@
 #include "daxcache/range_index.h"
 #include "daxcache/reclaim_options.h"
 #include "daxcache/sim/cost_model.h"
+#include "daxcache/sim/cpus.h"
 #include "daxcache/sim/event_queue.h"
 #include "daxcache/sim/fuse_daemon.h"
 #include "daxcache/sim/latency_histogram.h"
+#include "daxcache/sim/page_cache.h"
+#include "daxcache/sim/recorded_io.h"
 #include "daxcache/sim/rw_semaphore.h"
 #include "daxcache/window.h"
 
@@ -54,14 +58,22 @@ enum class Spent : std::uint8_t {
   kRange,    // nothing is free: waits for a range
   kLock,     // a semaphore of the inode is held: reclaim, set-up or upgrade in the same file
   kDirect,   // accesses past the window
-  kPause,    // think time, or holding back for its rate
+  kPause,    // think time, holding back for its rate, or until its recorded time
+  kCompute,  // what a recorded task does between its accesses
+  kCpu,      // ready to run, but all CPUs are busy
+  kLost,     // its CPU flushes its TLBs, as others unmap
+  kOpen,     // opens and closes files
 };
-inline constexpr std::size_t kNumSpent = 10;
+inline constexpr std::size_t kNumSpent = 14;
 
 struct EngineOptions {
   std::uint32_t daemon_threads = 0;
-  std::int64_t jiffy_ns = 1'000'000;  // HZ = 1000
-  std::uint64_t seed = 1;             // of the variation of latencies
+  std::uint32_t vcpus = 0;             // of the guest; 0: one for each task
+  std::uint32_t retouch = 0;           // ranges that a recorded task uses again in each of its time slices
+  bool dax = true;                     // false: all files go through the guest's page cache …
+  std::uint64_t page_cache_pages = 0;  // … of so many pages; 0: no limit
+  std::int64_t jiffy_ns = 1'000'000;   // HZ = 1000
+  std::uint64_t seed = 1;              // of the variation of latencies
 };
 
 struct ProcessResult {
@@ -79,18 +91,21 @@ struct ProcessResult {
 };
 
 // `Stream` gives a process its I/Os: bool Next(Io&), false when it has done all; Io has op (kRead or kWrite), file,
-// offset and length.
+// offset and length, or is a RecordedIo, of jobs that were recorded: then a process here is a lane that runs one job
+// after another.
 template <Policy P, class Stream>
 class TimedEngine {
  public:
   using WindowType = Window<P>;
   using GuestType = Guest<WindowType>;
   using Key = typename P::Key;
+  using PolicyOptions = typename P::Options;
   using Io = typename Stream::Io;
+  static constexpr bool kRecorded = std::is_same_v<Io, RecordedIo>;
 
   struct Process {
-    Stream* stream = nullptr;  // borrowed for the run
-    IoPath path = IoPath::kCall;
+    Stream* stream = nullptr;                   // borrowed for the run
+    IoPath path = IoPath::kCall;                // of recorded tasks each access says it
     std::span<const std::uint32_t> files = {};  // borrowed: which of the engine's files the stream means by 0, 1, …
     std::int64_t start_ns = 0;                  // begins so much later than the run
     std::int64_t runtime_ns = 0;                // no I/O begins later than this after the start; 0: no limit
@@ -110,6 +125,10 @@ class TimedEngine {
         costs_(costs),
         jiffy_ns_(options.jiffy_ns),
         random_(options.seed),
+        cpus_(options.vcpus),
+        retouch_(options.retouch),
+        dax_(options.dax),
+        pages_(options.dax ? std::span<const std::uint64_t>() : sizes, options.page_cache_pages),
         files_(sizes.size()),
         entry_locks_(ranges_.count()),
         slots_(window_.capacity()),
@@ -128,6 +147,12 @@ class TimedEngine {
 
  private:
   static constexpr std::uint64_t kPageBytes = 4096;
+  static constexpr std::int64_t kSliceNs = 3'000'000;  // CFS with 8 CPUs or more: sched_min_granularity
+  static constexpr std::int64_t kPieceNs = 500'000;    // so soon does one that computes hear that its CPU is wanted
+  static constexpr std::uint64_t kDirectBytes = 128 << 10;  // of one FUSE_READ or FUSE_WRITE at most
+  // FUSE_OPEN; FUSE_FLUSH and FUSE_RELEASE when it is closed; and a FUSE_LOOKUP, as compilers look for a header in
+  // several folders, and that a file is not there the guest may not cache (virtiofsd answers such with an error).
+  static constexpr std::uint64_t kOpenRequests = 4;
   static constexpr std::uint32_t kWorker = 0;  // the task that is the reclaim worker
 
   // The ranges of the files, numbered.
@@ -141,10 +166,14 @@ class TimedEngine {
           indexes_.push_back(i);
         }
         first_.push_back(static_cast<std::uint32_t>(files_.size()));
+        wholes_.push_back(sizes[file] >> shift_);
       }
     }
     DenseIndex::Space space() const { return {files_, indexes_, first_}; }
     std::size_t count() const { return files_.size(); }
+    std::uint32_t file(std::uint32_t number) const { return files_[number]; }
+    // The file reaches to its end.
+    bool whole(std::uint32_t number) const { return indexes_[number] < wholes_[files_[number]]; }
     std::uint32_t first(std::uint32_t file) const { return first_[file]; }
     std::uint32_t NumberOf(std::uint32_t file, std::uint64_t offset) const {
       return first_[file] + static_cast<std::uint32_t>(offset >> shift_);
@@ -158,6 +187,7 @@ class TimedEngine {
     std::vector<std::uint32_t> files_;
     std::vector<std::uint64_t> indexes_;
     std::vector<std::uint32_t> first_;
+    std::vector<std::uint64_t> wholes_;  // by file: ranges that it fills
   };
 
   // The parameters as they are used: whole nanoseconds, by path and direction.
@@ -172,12 +202,22 @@ class TimedEngine {
           share{Whole(model.share_read_ns), Whole(model.share_write_ns)},
           use{{Whole(model.read_ns), Whole(model.write_ns)},
               {Whole(model.read_ns + model.aio_ns), Whole(model.write_ns + model.aio_ns)},
-              {Whole(model.load_ns), Whole(model.store_ns)}} {}
+              {Whole(model.load_ns), Whole(model.store_ns)}},
+          request(Whole(model.direct.request_ns)),
+          page(Whole(model.direct.page_ns)),
+          fault(Whole(model.direct.fault_ns)),
+          host_touch(Whole(model.direct.touch_ns)),
+          flush(Whole(model.direct.flush_ns)) {}
     static std::int64_t Whole(double ns) { return std::llround(ns); }
     std::int64_t service, read_only, mmap, wake, zap;
     std::int64_t far[2];  // [1]: of a store
     std::int64_t share[2];
     std::int64_t use[3][2];
+    std::int64_t request, page, fault, host_touch, flush;
+    // FUSE_READs or FUSE_WRITEs of so many bytes.
+    std::int64_t Direct(std::uint64_t requests, std::uint64_t pages) const {
+      return request * static_cast<std::int64_t>(requests) + page * static_cast<std::int64_t>(pages);
+    }
   };
 
   // What a process's page table says of a range.
@@ -208,6 +248,16 @@ class TimedEngine {
     std::uint32_t until_think = 0;
     typename GuestType::Call call;
     std::vector<std::vector<Entry>> tables;  // of kMmap: by its files, and their ranges
+    bool on_cpu = false;
+    // Of recorded jobs.
+    std::int64_t compute_ns = 0;              // to go before its access
+    std::int64_t piece_ns = 0;                // of it is being computed
+    std::int64_t saved_ns = 0;                // that need not be computed, as fewer faults are taken than were recorded
+    std::vector<RangesInUse> in_use;          // by process of the job
+    std::uint32_t to_retouch = 0;             // so many of the last ones are yet to be used in this slice
+    bool asked = false;                       // the daemon, for what needs no range
+    std::int64_t lost_ns = 0;                 // had been when its piece began
+    RangesInUse::Entry* retouched = nullptr;  // the fault under way is for this one
     ProcessResult result;
   };
 
@@ -243,6 +293,14 @@ class TimedEngine {
     task.asleep_since_ns = task.now_ns;
     task.sleeps = true;
     if (&task != &tasks_[kWorker]) --running_;
+    GiveUpCpu(task);
+  }
+  void GiveUpCpu(Task& task) {
+    if (!std::exchange(task.on_cpu, false)) return;
+    const std::uint32_t next = cpus_.Release();
+    if (next == Cpus::kNobody) return;
+    tasks_[next].on_cpu = true;
+    queue_.Post(task.now_ns, next);
   }
   void WakeUp(Task& task) {
     task.sleeps = false;
@@ -258,6 +316,12 @@ class TimedEngine {
 
   void Resume(std::uint32_t id);
   bool Advance(std::uint32_t id, Task& task);
+  bool AdvanceRecorded(std::uint32_t id, Task& task);
+  bool Compute(std::uint32_t id, Task& task);
+  void Retouch(Task& task);
+  bool UsePageCache(std::uint32_t id, Task& task);
+  void StartFault(Task& task, std::uint32_t range, bool write);
+  bool AccessByCall(std::uint32_t id, Task& task, std::uint32_t file, std::uint32_t number);
   bool NextIo(std::uint32_t id, Task& task);
   void FinishPiece(Task& task);
   bool StepCall(std::uint32_t id, Task& task);
@@ -267,8 +331,19 @@ class TimedEngine {
 
   // The piece of its I/O that a task is at lies in one range.
   std::uint64_t PieceOffset(const Task& task) const { return task.io.offset + task.done; }
+  std::uint32_t FileOf(const Task& task) const {
+    if constexpr (kRecorded) {
+      return task.io.file;
+    } else {
+      return task.process.files[task.io.file];
+    }
+  }
   Entry& EntryOf(Task& task) { return task.tables[task.io.file][ranges_.IndexOf(PieceOffset(task))]; }
+  RangesInUse& InUse(Task& task) { return task.in_use[task.io.process]; }
   std::uint64_t PieceLength(const Task& task) const {
+    if constexpr (kRecorded) {
+      if (!dax_ || task.io.extends) return task.io.length - task.done;
+    }
     const std::uint64_t offset = PieceOffset(task);
     return std::min(task.io.length - task.done, ranges_.bytes() - ranges_.Within(offset));
   }
@@ -298,9 +373,22 @@ class TimedEngine {
     queue_.Post(handled.end_ns + Varied(costs_.wake), id);
   }
 
-  // The host maps the slot anew, so that its pages have to be touched again.
+  std::int64_t DirectNs(const Task& task) const {
+    return costs_.Direct((task.io.length + kDirectBytes - 1) / kDirectBytes,
+                         (task.io.length + kPageBytes - 1) / kPageBytes);
+  }
+
+  // The host takes what the slot maps out of its page tables, so that its pages have to be touched again. If any were,
+  // KVM interrupts the vCPUs that run.
   void Untouch(SlotId slot) {
     const auto from = static_cast<std::ptrdiff_t>(ToIndex(slot) * words_);
+    if constexpr (kRecorded) {
+      for (std::uint64_t word = 0; word < words_; ++word) {
+        if (touched_[static_cast<std::size_t>(from) + word] == 0) continue;
+        lost_ns_ += costs_.flush;
+        break;
+      }
+    }
     std::fill_n(touched_.begin() + from, words_, 0);
     std::fill_n(written_.begin() + from, words_, 0);
   }
@@ -338,7 +426,12 @@ class TimedEngine {
   Costs costs_;
   std::int64_t jiffy_ns_;
   std::uint64_t random_;
+  Cpus cpus_;
+  std::uint32_t retouch_;
+  bool dax_;
+  PageCache pages_;
   std::int64_t now_ns_ = 0;
+  std::int64_t lost_ns_ = 0;  // so long would a CPU have been interrupted that was always busy
   std::vector<FileLocks> files_;
   std::vector<RwSemaphore> entry_locks_;  // by range number
   std::vector<SlotInfo> slots_;
@@ -365,9 +458,11 @@ std::vector<ProcessResult> TimedEngine<P, Stream>::Run(std::span<const Process> 
     task.now_ns = task.result.begin_ns = now_ns_ + task.process.start_ns;
     task.deadline_ns = task.process.runtime_ns > 0 ? task.now_ns + task.process.runtime_ns : EventQueue::kNever;
     task.until_think = task.process.think_blocks;
-    if (task.process.path == IoPath::kMmap) {
-      for (const std::uint32_t file : task.process.files) {
-        task.tables.emplace_back(ranges_.first(file + 1) - ranges_.first(file));
+    if constexpr (!kRecorded) {
+      if (task.process.path == IoPath::kMmap) {
+        for (const std::uint32_t file : task.process.files) {
+          task.tables.emplace_back(ranges_.first(file + 1) - ranges_.first(file));
+        }
       }
     }
     queue_.Post(task.now_ns, static_cast<std::uint32_t>(1 + i));
@@ -388,13 +483,39 @@ template <Policy P, class Stream>
 void TimedEngine<P, Stream>::Resume(std::uint32_t id) {
   Task& task = tasks_[id];
   task.now_ns = now_ns_;
+  if constexpr (kRecorded) {
+    // What the guest's protocol comes down to for most of those that a freed range wakes: somebody else has it already.
+    if (task.sleeps && task.is_fault && task.why == Spent::kRange && window_.free_slots() == 0 &&
+        window_.Find(task.call.key()) == kNoSlot) {
+      waiting_faults_.push_back(id);
+      return;
+    }
+  }
+  if (cpus_.limited() && !task.on_cpu) {
+    if (!cpus_.Take()) {
+      if (task.sleeps) WakeUp(task);
+      FallAsleep(task, Spent::kCpu);
+      cpus_.WaitAwake(id);
+      return;
+    }
+    task.on_cpu = true;
+  }
   if (task.retry != nullptr) {
-    if (!task.retry->Retry(id, task.now_ns, WaiterOf{tasks_})) return;
+    if (!task.retry->Retry(id, task.now_ns, WaiterOf{tasks_})) {
+      WakeUp(task);
+      FallAsleep(task, Spent::kLock);
+      return;
+    }
     task.retry = nullptr;
   }
   if (task.sleeps) WakeUp(task);
   if (id != kWorker) {
-    while (Advance(id, task)) {
+    if constexpr (kRecorded) {
+      while (AdvanceRecorded(id, task)) {
+      }
+    } else {
+      while (Advance(id, task)) {
+      }
     }
     return;
   }
@@ -404,6 +525,7 @@ void TimedEngine<P, Stream>::Resume(std::uint32_t id) {
   }
   if (!StepCall(id, task)) return;
   task.in_call = false;
+  GiveUpCpu(task);
   if (worker_again_at_ns_ != EventQueue::kNever) {
     queue_.Post(std::max(std::exchange(worker_again_at_ns_, EventQueue::kNever), task.now_ns), kWorker);
   }
@@ -420,51 +542,169 @@ bool TimedEngine<P, Stream>::Advance(std::uint32_t id, Task& task) {
     return true;
   }
   if (!task.has_io) return NextIo(id, task);
-  const std::uint32_t file = task.process.files[task.io.file];
+  const std::uint32_t file = FileOf(task);
   const std::uint32_t number = ranges_.NumberOf(file, PieceOffset(task));
   const bool write = IsWrite(task.io.op);
   SlotId slot = kNoSlot;
   if (task.process.path == IoPath::kMmap) {
     const Entry& entry = EntryOf(task);
     if (!InTable(task, entry)) {
-      ++task.result.faults;
-      task.is_fault = true;
-      task.fell_back = false;
-      task.call = guest_.StartFault(
-          Key{number},
-          {.file = FileId{file}, .op = write ? Op::kMappedWrite : Op::kMappedRead, .time_ns = task.now_ns});
-      task.in_call = true;
+      StartFault(task, number, write);
       return true;
     }
     slot = entry.slot;
   } else {
-    // What the guest's protocol comes down to if nobody is in the way and the range is mapped.
-    FileLocks& locks = files_[file];
-    if (const std::int64_t until = write ? locks.used_until_ns : locks.written_until_ns; until > task.now_ns) {
-      FallAsleep(task, Spent::kLock);
-      queue_.Post(until, id);
-      return false;
-    }
-    const Touch touch{.file = FileId{file}, .op = task.io.op, .time_ns = task.now_ns};
-    LookupResult found;
-    const bool free = !locks.dax.contended() && !locks.inode.contended() && !(write && locks.inode.held());
-    if (free) found = window_.Lookup(Key{number}, touch);
-    if (!free || found.kind != LookupKind::kHit) {
-      task.is_fault = false;
-      task.call = guest_.StartCall(Key{number}, touch);
-      task.in_call = true;
-      return true;
-    }
-    slot = found.slot;
+    return AccessByCall(id, task, file, number);
   }
   task.now_ns += UseCost(task, slot);
-  if (task.process.path != IoPath::kMmap) {
-    FileLocks& locks = files_[file];
-    locks.used_until_ns = std::max(locks.used_until_ns, task.now_ns);
-    if (write) locks.written_until_ns = task.now_ns;
-  }
   FinishPiece(task);
   return !Yields(id, task);
+}
+
+template <Policy P, class Stream>
+bool TimedEngine<P, Stream>::AccessByCall(std::uint32_t id, Task& task, std::uint32_t file, std::uint32_t number) {
+  // What the guest's protocol comes down to if nobody is in the way and the range is mapped.
+  const bool write = IsWrite(task.io.op);
+  FileLocks& locks = files_[file];
+  if (const std::int64_t until = write ? locks.used_until_ns : locks.written_until_ns; until > task.now_ns) {
+    FallAsleep(task, Spent::kLock);
+    queue_.Post(until, id);
+    return false;
+  }
+  const Touch touch{.file = FileId{file}, .op = task.io.op, .time_ns = task.now_ns};
+  LookupResult found;
+  const bool free = !locks.dax.contended() && !locks.inode.contended() && !(write && locks.inode.held());
+  if (free) found = window_.Lookup(Key{number}, touch);
+  if (!free || found.kind != LookupKind::kHit) {
+    task.is_fault = false;
+    task.call = guest_.StartCall(Key{number}, touch);
+    task.in_call = true;
+    return true;
+  }
+  task.now_ns += UseCost(task, found.slot);
+  locks.used_until_ns = std::max(locks.used_until_ns, task.now_ns);
+  if (write) locks.written_until_ns = task.now_ns;
+  FinishPiece(task);
+  return !Yields(id, task);
+}
+
+template <Policy P, class Stream>
+void TimedEngine<P, Stream>::StartFault(Task& task, std::uint32_t range, bool write) {
+  ++task.result.faults;
+  task.is_fault = true;
+  task.fell_back = false;
+  task.call = guest_.StartFault(
+      Key{range},
+      {.file = FileId{ranges_.file(range)}, .op = write ? Op::kMappedWrite : Op::kMappedRead, .time_ns = task.now_ns});
+  task.in_call = true;
+}
+
+// The same of a lane of recorded jobs.
+template <Policy P, class Stream>
+bool TimedEngine<P, Stream>::AdvanceRecorded(std::uint32_t id, Task& task) {
+  if (task.in_call) {
+    if (!StepCall(id, task)) return false;
+    task.in_call = false;
+    if (std::exchange(task.retouched, nullptr) == nullptr) FinishPiece(task);
+    return true;
+  }
+  if (!task.has_io) return NextIo(id, task);
+  if (task.to_retouch > 0) {
+    Retouch(task);
+    return true;
+  }
+  if (task.compute_ns > 0) return Compute(id, task);
+  const RecordedIo& io = task.io;
+  if (io.op == Op::kClose) {
+    task.has_io = false;
+    return true;
+  }
+  if (std::exchange(task.asked, false)) {
+    FinishPiece(task);
+    return true;
+  }
+  if (io.op == Op::kOpen) {
+    task.asked = true;
+    Send(id, task, Spent::kOpen, costs_.Direct(kOpenRequests, 0), 0);
+    return false;
+  }
+  if (!dax_) return UsePageCache(id, task);
+  if (io.op == Op::kUnlink) {
+    task.is_fault = false;
+    task.call = guest_.StartEviction(FileId{io.file});
+    task.in_call = true;
+    return true;
+  }
+  const std::uint32_t number = ranges_.NumberOf(io.file, PieceOffset(task));
+  if (IsMapped(io.op)) {
+    StartFault(task, number, IsWrite(io.op));
+    return true;
+  }
+  if (!io.extends) return AccessByCall(id, task, io.file, number);
+  task.is_fault = false;
+  task.call = guest_.StartCall(Key{number}, {.file = FileId{io.file}, .op = io.op, .time_ns = task.now_ns}, 1, true);
+  task.in_call = true;
+  return true;
+}
+
+// It computes for a while on the CPU that it has, and gives way at the end of its time slice, or when others have woken
+// up. At the end of each slice it is due to use its ranges again.
+template <Policy P, class Stream>
+bool TimedEngine<P, Stream>::Compute(std::uint32_t id, Task& task) {
+  RangesInUse& in_use = InUse(task);
+  if (in_use.slice_ns == 0) in_use.slice_ns = kSliceNs;
+  if (task.piece_ns == 0) {
+    task.piece_ns = std::min(task.compute_ns, in_use.slice_ns);
+    if (cpus_.limited()) task.piece_ns = std::min(task.piece_ns, kPieceNs);
+    task.lost_ns = lost_ns_;
+    task.now_ns += task.piece_ns;
+    if (Yields(id, task)) return false;
+  }
+  const std::int64_t piece_ns = std::exchange(task.piece_ns, 0);
+  const std::int64_t lost_ns = lost_ns_ - task.lost_ns;
+  SpentOn(task, Spent::kCompute) += piece_ns - lost_ns;
+  SpentOn(task, Spent::kLost) += lost_ns;
+  task.compute_ns -= piece_ns - lost_ns;
+  in_use.slice_ns -= piece_ns;
+  const bool slice_is_over = in_use.slice_ns == 0;
+  if (slice_is_over && dax_) task.to_retouch = in_use.size();
+  if (!cpus_.limited() || !cpus_.Wanted(slice_is_over)) return true;
+  FallAsleep(task, Spent::kCpu);
+  cpus_.WaitForSlice(id);
+  return false;
+}
+
+// Uses the next of its ranges again: a fault if that was taken away meanwhile.
+template <Policy P, class Stream>
+void TimedEngine<P, Stream>::Retouch(Task& task) {
+  RangesInUse& in_use = InUse(task);
+  RangesInUse::Entry& entry = in_use[in_use.size() - task.to_retouch--];
+  if (slots_[ToIndex(entry.slot)].generation == entry.generation) return;
+  task.retouched = &entry;
+  StartFault(task, entry.range, entry.write);
+}
+
+// Without DAX: reads and faults fetch what the page cache does not have, writes go through.
+template <Policy P, class Stream>
+bool TimedEngine<P, Stream>::UsePageCache(std::uint32_t id, Task& task) {
+  const RecordedIo& io = task.io;
+  std::int64_t service_ns = 0;
+  if (io.op == Op::kUnlink) {
+    pages_.Drop(io.file);
+  } else if (io.op == Op::kWrite) {
+    pages_.Write(io.file, io.offset, io.length);
+    service_ns = DirectNs(task);
+  } else {
+    const PageCache::Fetched fetched = pages_.Read(io.file, io.offset, io.length);
+    service_ns = costs_.Direct(fetched.requests, fetched.pages);
+  }
+  if (service_ns == 0) {
+    FinishPiece(task);
+    return true;
+  }
+  task.asked = true;
+  Send(id, task, Spent::kDirect, service_ns, 0);
+  return false;
 }
 
 // Takes the next I/O of the process. False: it rests before, or has ended.
@@ -486,11 +726,26 @@ bool TimedEngine<P, Stream>::NextIo(std::uint32_t id, Task& task) {
     task.result.end_ns = task.now_ns;
     --running_;
     --live_;
+    GiveUpCpu(task);
     return false;
+  }
+  if constexpr (kRecorded) {
+    if (task.io.new_job) task.in_use.clear();
+    if (task.in_use.size() <= task.io.process) task.in_use.resize(task.io.process + 1);
+    const std::int64_t saved_ns = std::min(task.saved_ns, task.io.cpu_ns);
+    task.saved_ns -= saved_ns;
+    task.compute_ns = task.io.cpu_ns - saved_ns;
   }
   task.has_io = true;
   task.done = 0;
   task.io_began_ns = task.now_ns;
+  if constexpr (kRecorded) {
+    if (const std::int64_t due_ns = task.result.begin_ns + task.io.not_before_ns; due_ns > task.now_ns) {
+      FallAsleep(task, Spent::kPause);
+      queue_.Post(due_ns, id);
+      return false;
+    }
+  }
   return true;
 }
 
@@ -499,6 +754,7 @@ void TimedEngine<P, Stream>::FinishPiece(Task& task) {
   task.done += PieceLength(task);
   if (task.done < task.io.length) return;
   task.has_io = false;
+  if (!TouchesData(task.io.op)) return;
   ++(IsWrite(task.io.op) ? task.result.writes : task.result.reads);
   task.result.bytes += task.io.length;
   task.result.latency.Record(task.now_ns - task.io_began_ns);
@@ -519,16 +775,34 @@ void TimedEngine<P, Stream>::EnterInTable(Task& task, SlotId slot) {
   SlotInfo& info = slots_[ToIndex(slot)];
   info.in_tables = true;
   info.small = info.small || task.fell_back;
-  Entry& entry = EntryOf(task);
-  if (info.small) {
-    if (!entry.small || entry.slot != slot || entry.generation != info.generation) entry.pages.assign(words_, 0);
-    const std::uint64_t page = ranges_.Within(PieceOffset(task)) / kPageBytes;
-    entry.pages[page / 64] |= std::uint64_t{1} << (page % 64);
+  if constexpr (kRecorded) {
+    const auto range = static_cast<std::uint32_t>(task.call.key());
+    const bool write = task.call.touch().op == Op::kMappedWrite;
+    info.small = info.small || !ranges_.whole(range);
+    const RangesInUse::Entry entry = {range, write, slot, info.generation};
+    if (task.retouched != nullptr) {
+      *task.retouched = entry;
+      task.now_ns += costs_.fault;
+      SpentOn(task, Spent::kUse) += costs_.fault;
+      return;
+    }
+    InUse(task).Add(entry, retouch_);
+    // The recorded task took a fault a page.
+    if (!info.small) task.saved_ns += costs_.fault * static_cast<std::int64_t>(PieceLength(task) / kPageBytes);
+    task.now_ns += UseCost(task, slot);
+    return;
+  } else {
+    Entry& entry = EntryOf(task);
+    if (info.small) {
+      if (!entry.small || entry.slot != slot || entry.generation != info.generation) entry.pages.assign(words_, 0);
+      const std::uint64_t page = ranges_.Within(PieceOffset(task)) / kPageBytes;
+      entry.pages[page / 64] |= std::uint64_t{1} << (page % 64);
+    }
+    entry.small = info.small;
+    entry.slot = slot;
+    entry.generation = info.generation;
+    entry.writable = window_.writable(slot);
   }
-  entry.small = info.small;
-  entry.slot = slot;
-  entry.generation = info.generation;
-  entry.writable = window_.writable(slot);
 }
 
 // The piece is copied from or to where it is mapped.
@@ -542,17 +816,19 @@ std::int64_t TimedEngine<P, Stream>::UseCost(Task& task, SlotId slot) {
   std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share;
   if (offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
   task.next_offset = offset + length;
+  if constexpr (kRecorded) use = 0;  // in what its task computes
   std::int64_t touch = 0;
   const std::uint64_t first = ranges_.Within(offset) / kPageBytes;
   const std::uint64_t last = (ranges_.Within(offset) + (length > 0 ? length - 1 : 0)) / kPageBytes;
   for (std::uint64_t page = first; page <= last; ++page) {
     // Pages after the first cost no system call and no engine, but the copying: what a load or store does.
-    if (page > first) use += costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share;
+    if (page > first && !kRecorded) use += costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share;
     std::uint64_t& touched = touched_[ToIndex(slot) * words_ + page / 64];
     std::uint64_t& written = written_[ToIndex(slot) * words_ + page / 64];
     const std::uint64_t bit = std::uint64_t{1} << (page % 64);
     if ((write ? written : touched) & bit) continue;
     touch += daemon_.LockedFor(task.now_ns + use + touch);
+    if constexpr (kRecorded) touch += costs_.host_touch;  // which `use` has else
     if (write) {
       written |= bit;
       touched |= bit;
@@ -590,12 +866,16 @@ bool TimedEngine<P, Stream>::StepCall(std::uint32_t id, Task& task) {
         Send(id, task, Spent::kUpgrade, costs_.service, costs_.mmap);
         return false;
       case Step::kRemove:
+        for (std::uint32_t i = 0, slot = ToIndex(action.slot); i < action.count; ++i) {
+          Untouch(SlotId{std::exchange(slot, ToIndex(guest_.NextInBatch(SlotId{slot})))});
+        }
         Send(id, task, Spent::kReclaim, costs_.service * action.count, costs_.mmap * action.count);
         return false;
       case Step::kZap: {
         SlotInfo& slot = slots_[ToIndex(action.slot)];
         ++slot.generation;
         if (!slot.in_tables) break;
+        lost_ns_ += costs_.flush;
         task.now_ns += costs_.zap;
         SpentOn(task, Spent::kReclaim) += costs_.zap;
         if (Yields(id, task)) return false;
@@ -609,7 +889,7 @@ bool TimedEngine<P, Stream>::StepCall(std::uint32_t id, Task& task) {
         task.now_ns += UseCost(task, action.slot);
         if (Yields(id, task)) return false;
         break;
-      case Step::kUseDirect: Send(id, task, Spent::kDirect, costs_.service, 0); return false;
+      case Step::kUseDirect: Send(id, task, Spent::kDirect, DirectNs(task), 0); return false;
       case Step::kWaitForRange:
         if (task.is_fault && !std::exchange(task.fell_back, true)) break;  // tries once more, now for a single page
         if (action.exclusive) {

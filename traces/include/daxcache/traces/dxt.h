@@ -23,7 +23,8 @@ inline constexpr std::string_view kDxtMagic =
 
 absl::StatusOr<Trace> ReadDxt(Input& input);
 
-// Stores the range stream for 2 MiB, folded, with it; without one if `RangeStream::Build` refuses the trace.
+// Stores the range stream for 2 MiB, folded, with it; without one if `RangeStream::Build` refuses the trace, or if the
+// output is compressed, so that nobody can map it.
 absl::Status WriteDxt(const Trace& trace, Output& output);
 
 inline bool SniffDxt(std::string_view head) {

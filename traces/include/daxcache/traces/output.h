@@ -23,6 +23,7 @@ class Output {
   Output& operator=(Output&&) noexcept;
 
   [[nodiscard]] absl::Status Write(std::string_view bytes);
+  bool compresses() const;
   // Flushes and gives the file its name.
   [[nodiscard]] absl::Status Commit();
 

@@ -1,0 +1,57 @@
+// What a timed run does of a recorded trace: an access, with what its task computes before; and the ranges that a
+// process keeps using after it has faulted them in, which no recording shows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daxcache/access.h"
+#include "daxcache/ids.h"
+
+namespace daxcache {
+inline namespace v0 {
+
+struct RecordedIo {
+  Op op = Op::kClose;  // one of the four that touch data, kOpen, kUnlink, or kClose: it only computes
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;        // bytes
+  std::uint64_t length = 0;        // bytes; above 0 for accesses
+  bool extends = false;            // a write beyond the end of its file
+  bool new_job = false;            // the first of its job: whoever ran before in its place has ended
+  std::uint32_t process = 0;       // of its job, from 0: each has a page table of its own
+  std::int64_t cpu_ns = 0;         // the process computes so long before
+  std::int64_t not_before_ns = 0;  // since the beginning of the run
+};
+
+// The last ranges that a process faulted in, and what is left of its time slice; in each it uses them again.
+class RangesInUse {
+ public:
+  struct Entry {
+    std::uint32_t range = 0;
+    bool write = false;
+    SlotId slot = kNoSlot;
+    std::uint32_t generation = 0;  // of the slot, when it was mapped
+  };
+
+  // The oldest is forgotten when there are `most`.
+  void Add(const Entry& entry, std::uint32_t most) {
+    if (most == 0) return;
+    if (entries_.size() < most) {
+      entries_.push_back(entry);
+      return;
+    }
+    entries_[oldest_] = entry;
+    oldest_ = oldest_ + 1 < most ? oldest_ + 1 : 0;
+  }
+  Entry& operator[](std::uint32_t i) { return entries_[i]; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+
+  std::int64_t slice_ns = 0;  // to go of the time slice
+
+ private:
+  std::vector<Entry> entries_;
+  std::uint32_t oldest_ = 0;
+};
+
+}  // namespace v0
+}  // namespace daxcache
