@@ -26,6 +26,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daxcache/policies/builtin.h"
+#include "daxcache/sim/advise.h"
 #include "daxcache/sim/find_trace.h"
 #include "daxcache/sim/flags.h"
 #include "daxcache/sim/lists.h"
@@ -70,6 +71,9 @@ struct Settings {
   std::optional<double> cpu_factor;
   std::optional<std::uint32_t> retouch;
   bool no_dax = false;
+  bool advise = false;
+  ByteSize guest_ram;
+  double accept = 0.05;
   std::vector<ByteSize> windows = {ByteSize(std::uint64_t{4} << 30)};
   std::vector<RangeSize> range_sizes = {RangeSize()};
   std::vector<PolicySpec> policies = {PolicySpec()};  // linux
@@ -202,8 +206,36 @@ std::vector<Flag> Flags(Settings& settings) {
        .set = SetCount(&settings.retouch, 0, 65536)},
       {.name = "no-dax",
        .value = "",
-       .help = "timed runs of a trace without a window: all files go through the guest's page cache",
+       .help = "timed runs without a window: all files go through the guest's page cache",
        .set = SetTrue(&settings.no_dax)},
+      {.name = "advise",
+       .value = "",
+       .help = "how large should the window be? Runs --fio, or --trace with --jobs or --as-recorded, under all sizes, "
+               "without "
+               "DAX, and with small files left out, and says what to choose and why",
+       .set = SetTrue(&settings.advise)},
+      {.name = "guest-ram",
+       .value = "SIZE",
+       .help = "memory of the guest: what it leaves is the page cache of files outside the window; default: no limit",
+       .set = [&](std::string_view text) -> absl::Status {
+         const auto size = ByteSize::Parse(text);
+         if (!size.ok()) return size.status();
+         if (size->bytes() == 0) return absl::InvalidArgumentError("expected a size above 0, got 0");
+         settings.guest_ram = *size;
+         return absl::OkStatus();
+       }},
+      {.name = "accept",
+       .value = "PERCENT",
+       .help = "of --advise: how much slower than with the best window it may be; default 5",
+       .set = [&](std::string_view text) -> absl::Status {
+         double percent = 0;
+         if (!absl::SimpleAtod(AbslView(text), &percent) || !(percent >= 0 && percent <= 1000)) {
+           return absl::InvalidArgumentError(
+               absl::StrCat("expected a number of percent from 0 to 1000, got \"", AbslView(text), "\""));
+         }
+         settings.accept = percent / 100;
+         return absl::OkStatus();
+       }},
       {.name = "seed",
        .value = "N",
        .help = "of the variation of latencies in timed runs; default 1",
@@ -435,7 +467,8 @@ int Print(const std::string& text, const std::string& path = "") {
 struct TimedWork {
   std::string title;
   std::function<absl::Status(const TimedSpec&)> validate;
-  TimedRun run;
+  Workload workload;
+  std::shared_ptr<const void> keeps;  // what the workload refers to
 };
 
 absl::StatusOr<TimedWork> FioWork(const Settings& settings) {
@@ -444,11 +477,10 @@ absl::StatusOr<TimedWork> FioWork(const Settings& settings) {
   if (!parsed.ok()) return parsed.status();
   for (const std::string& warning : parsed->warnings) std::cerr << "daxsim: warning: " << warning << "\n";
   const auto jobs = std::make_shared<const FioJobFile>(*std::move(parsed));
-  return TimedWork{
-      .title = options ? "fio " + settings.fio : settings.fio,
-      .validate = [jobs](const TimedSpec& spec) { return ValidateTimed(*jobs, spec); },
-      .run = [jobs](const TimedSpec& spec,
-                    const std::function<void(double)>& progress) { return RunFioJobs(*jobs, spec, progress); }};
+  return TimedWork{.title = options ? "fio " + settings.fio : settings.fio,
+                   .validate = [jobs](const TimedSpec& spec) { return ValidateTimed(*jobs, spec); },
+                   .workload = {.run = Runs(*jobs), .file_bytes = FileSizes(*jobs)},
+                   .keeps = jobs};
 }
 
 absl::StatusOr<TimedWork> TraceWork(const Settings& settings, const Profile& profile) {
@@ -469,10 +501,8 @@ absl::StatusOr<TimedWork> TraceWork(const Settings& settings, const Profile& pro
   }
   return TimedWork{.title = *path + how,
                    .validate = [pool](const TimedSpec& spec) { return ValidateTimed(*pool, spec); },
-                   .run =
-                       [pool, options](const TimedSpec& spec, const std::function<void(double)>& progress) {
-                         return RunPool(*pool, options, spec, progress);
-                       }};
+                   .workload = {.run = Runs(*pool, options), .file_bytes = pool->sizes()},
+                   .keeps = pool};
 }
 
 // The jobs on every window with every policy, on all cores.
@@ -491,16 +521,33 @@ int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
                      .engine = settings.engine});
     timed.back().engine.jiffy_ns = profile->jiffy_ns;
     timed.back().engine.dax = !settings.no_dax;
+    if (settings.guest_ram.bytes() > 0) {
+      const std::uint64_t window = settings.no_dax ? 0 : spec.window.bytes();
+      timed.back().engine.page_cache_pages = PageCacheBytes(settings.guest_ram.bytes(), window) / PageCache::kPageBytes;
+    }
     timed.back().engine.retouch = settings.retouch.value_or(profile->retouch);
     if (const absl::Status valid = work->validate(timed.back()); !valid.ok()) return Fail(valid, kExitUsage);
   }
+  const std::string title = work->title + ", profile " + profile->name + " (" + profile->summary + ")";
+  if (settings.advise) {
+    Progress progress("trying sizes");
+    const auto advice = Advise(work->workload,
+                               {.spec = timed.front(),
+                                .accept = settings.accept,
+                                .guest_ram = settings.guest_ram.bytes(),
+                                .footprint = settings.footprint,
+                                .threads = static_cast<int>(settings.threads)},
+                               [&](double share) { progress.Update(share); });
+    if (!advice.ok()) return Fail(advice.status(), kExitData);
+    return Print(settings.format == "json" ? AdviceJson(*advice, profile->name) : AdviceText(*advice, title),
+                 settings.output);
+  }
   const auto results = [&] {
     Progress progress("running " + work->title);
-    return RunTimedSweep(work->run, timed, static_cast<int>(settings.threads),
+    return RunTimedSweep(work->workload.run, timed, static_cast<int>(settings.threads),
                          [&](double share) { progress.Update(share); });
   }();
   if (!results.ok()) return Fail(results.status(), kExitData);
-  const std::string title = work->title + ", profile " + profile->name + " (" + profile->summary + ")";
   return Print(settings.format == "json"  ? TimedJsonReport(profile->name, *results)
                : settings.format == "csv" ? TimedCsvReport(*results)
                                           : TimedTableReport(title, *results),
@@ -554,10 +601,26 @@ int Run(const std::vector<std::string>& arguments) {
                                            "--as-recorded with it, for a timed run"),
                 kExitUsage);
   }
-  if (!timed_trace && (settings.engine.vcpus > 0 || settings.cpu_factor || settings.retouch || settings.no_dax)) {
-    return Fail(absl::InvalidArgumentError("--vcpus, --cpu-factor, --retouch and --no-dax are of a trace that is run "
-                                           "with --jobs or --as-recorded"),
+  if (!timed_trace && (settings.engine.vcpus > 0 || settings.cpu_factor || settings.retouch)) {
+    return Fail(absl::InvalidArgumentError("--vcpus, --cpu-factor and --retouch are of a trace that is run with --jobs "
+                                           "or --as-recorded"),
                 kExitUsage);
+  }
+  if (settings.no_dax && !timed_trace && settings.fio.empty()) {
+    return Fail(
+        absl::InvalidArgumentError("--no-dax is of timed runs: expected --fio, --jobs or --as-recorded with it"),
+        kExitUsage);
+  }
+  if (settings.advise && settings.fio.empty() && !timed_trace) {
+    return Fail(absl::InvalidArgumentError("--advise: expected --fio, or --jobs N or --as-recorded with the trace, to "
+                                           "know how it runs"),
+                kExitUsage);
+  }
+  if (settings.advise && (settings.policies.size() > 1 || settings.range_sizes.size() > 1 || settings.no_dax ||
+                          settings.format == "csv")) {
+    return Fail(
+        absl::InvalidArgumentError("--advise: expected one policy and one range size, DAX, and a table or JSON"),
+        kExitUsage);
   }
   const std::vector<RunSpec> specs = Specs(settings);
   if (!settings.fio.empty() || timed_trace) return RunTimed(settings, specs);

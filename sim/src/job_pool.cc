@@ -176,7 +176,8 @@ absl::StatusOr<JobPool> JobPool::Create(const Trace& trace, const Options& optio
       if (extends) sizes[file] = end;
       pool.sizes_[file] = std::max(pool.sizes_[file], end);
     }
-    if (access.op == Op::kUnlink || access.op == Op::kOpen || (TouchesData(access.op) && access.length > 0)) {
+    const bool file_event = access.op == Op::kUnlink || access.op == Op::kOpen || access.op == Op::kClose;
+    if (file_event || (TouchesData(access.op) && access.length > 0)) {
       emit(number, record_jobs[i], static_cast<std::uint32_t>(i), extends);
     } else if (task.left == 0 && task.pending_ns > 0) {
       emit(number, record_jobs[i], kNoRecord, false);
@@ -263,7 +264,8 @@ bool JobPool::Lane::Next(RecordedIo& io) {
   }
   const JobPool& pool = run_->pool_;
   const Item& item = pool.items_[at_++];
-  io = {.extends = item.extends != 0,
+  io = {.file = ToIndex(kNoFile),
+        .extends = item.extends != 0,
         .new_job = std::exchange(new_job_, false),
         .process = item.process,
         .cpu_ns = std::llround(static_cast<double>(item.cpu_ns) * run_->cpu_factor_)};
@@ -273,7 +275,6 @@ bool JobPool::Lane::Next(RecordedIo& io) {
   io.file = ToIndex(access.file);
   io.offset = access.offset;
   io.length = access.length;
-  if (!TouchesData(access.op)) io.offset = io.length = 0;
   if (pool.as_recorded_) io.not_before_ns = access.time_ns - pool.begin_ns_;
   return true;
 }

@@ -45,10 +45,9 @@ const BuildRow& WithoutDax(const std::vector<BuildRow>& rows) {
   return *std::find_if(rows.begin(), rows.end(), [](const BuildRow& row) { return row.window_mib == 0; });
 }
 
-// What one request costs, wherever it goes.
+// What the daemon takes to handle a request, whichever.
 void ScaleRequests(double factor, Profile& profile) {
-  for (double CostModel::*cost :
-       {&CostModel::service_ns, &CostModel::read_only_ns, &CostModel::mmap_ns, &CostModel::wake_ns}) {
+  for (double CostModel::*cost : {&CostModel::service_ns, &CostModel::read_only_ns, &CostModel::mmap_ns}) {
     profile.costs.*cost *= factor;
   }
   profile.costs.direct.request_ns *= factor;
@@ -160,7 +159,7 @@ absl::StatusOr<Profile> FitBuild(const std::vector<BuildRow>& rows, const JobPoo
     const auto seconds = failed.ok() ? Run(pool, tried.cpu_factor, specs, threads) : failed;
     failed = seconds.status();
     if (!failed.ok()) return tried;
-    std::string text = absl::StrCat("request × ", factor, ", k ", retouch, ", CPU × ", tried.cpu_factor, ":");
+    std::string text = absl::StrCat("handling × ", factor, ", k ", retouch, ", CPU × ", tried.cpu_factor, ":");
     std::size_t at = 0;
     for (const BuildRow& row : rows) {
       if (row.window_mib == 0) continue;
@@ -176,7 +175,7 @@ absl::StatusOr<Profile> FitBuild(const std::vector<BuildRow>& rows, const JobPoo
   for (const std::uint32_t retouch : {1u, 2u, 4u}) {
     // Golden section on the logarithm of the factor.
     constexpr double kGolden = 0.6180339887498949;
-    double low = std::log(0.15);
+    double low = std::log(0.1);
     double high = std::log(1.0);
     double guess = best.cpu_factor > 0 ? best.cpu_factor : start.cpu_factor;
     const auto at = [&](double x) {

@@ -79,11 +79,19 @@ cmp "$scratch/pool-1" "$scratch/pool-3" || fail "pools differ with threads"
 "$bin/daxsim" -w 1G -t kbuild.trace --as-recorded >"$scratch/as-recorded" || fail "--as-recorded"
 grep -q 'each task at its recorded times' "$scratch/as-recorded" || fail "--as-recorded: $(cat "$scratch/as-recorded")"
 
+"$bin/daxsim" --advise --fio "--rw=randread --size=256m --io_size=16m" >"$scratch/advice" || fail "--advise"
+grep -q '^Advice: a window of 320M$' "$scratch/advice" || fail "--advise: $(cat "$scratch/advice")"
+refused 2 '--advise: expected --fio, or --jobs N' --advise --trace kbuild.trace
+refused 2 '--advise: expected one policy' --advise --fio "--size=1m" --policy lru,linux
+refused 2 '--accept: expected a number of percent' --advise --fio "--size=1m" --accept much
+refused 2 '--guest-ram: expected a size above 0' --fio "--size=1m" --guest-ram 0
+
 refused 2 'expected --trace or --fio, got both' --fio tests/cli/randread.fio --trace kbuild.trace
 refused 2 'expected one --trace with --jobs or --as-recorded' --trace kbuild.trace --jobs 4 --as-recorded
 refused 2 'expected one --trace with --jobs or --as-recorded' --trace kbuild.trace --trace kbuild.trace --jobs 4
 refused 2 'of a trace that is run with --jobs or --as-recorded' --trace kbuild.trace --vcpus 4
-refused 2 'of a trace that is run with --jobs or --as-recorded' --fio tests/cli/randread.fio --no-dax
+refused 2 'of a trace that is run with --jobs or --as-recorded' --fio tests/cli/randread.fio --retouch 2
+refused 2 '--no-dax is of timed runs' --trace kbuild.trace --no-dax
 refused 2 '--profile: a trace is replayed without a clock' --trace kbuild.trace --profile goyal-2020
 refused 2 '--jobs: expected a whole number from 1 to 65536' --trace kbuild.trace --jobs 0
 refused 2 '--cpu-factor: expected a number above 0, got "fast"' --trace kbuild.trace --jobs 1 --cpu-factor fast

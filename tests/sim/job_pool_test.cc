@@ -285,6 +285,31 @@ TEST(TimedPool, WithoutDaxNothingIsMappedAndEachPageIsReadOnce) {
   EXPECT_EQ(result.daemon_requests, 8u);
 }
 
+TEST(TimedPool, FilesThatTheRulesLeaveOutGoThroughThePageCache) {
+  const Trace trace = testing_::HeadOfKernelBuild(100'000);
+  TimedSpec spec = Spec(64 * kMiB);
+  spec.engine.vcpus = 4;
+  const auto with = [&](const char* policy, bool dax = true) {
+    spec.policy = ParsePolicySpec(policy).value();
+    spec.engine.dax = dax;
+    return Pool(trace, {.jobs = 8}, spec);
+  };
+  const TimedResult none = with("linux", false);
+  const TimedResult out = with("per-file:base=linux,min=1G");
+  EXPECT_EQ(out.time_ns, none.time_ns) << "no file may use the window: as if there were none";
+  EXPECT_EQ(out.jobs[0].total.past_window, none.jobs[0].total.past_window);
+  EXPECT_EQ(out.page_cache_bytes, none.page_cache_bytes);
+  EXPECT_EQ(out.jobs[0].total.misses, 0u);
+  const TimedResult all = with("linux");
+  const TimedResult in = with("per-file:base=linux");
+  EXPECT_EQ(in.time_ns, all.time_ns) << "all may: as without rules";
+  EXPECT_EQ(in.jobs[0].total.spent_ns, all.jobs[0].total.spent_ns);
+  const TimedResult some = with("per-file:base=linux,min=32K");
+  EXPECT_LT(some.jobs[0].total.misses, all.jobs[0].total.misses);
+  EXPECT_GT(some.jobs[0].total.past_window, all.jobs[0].total.past_window);
+  EXPECT_LT(some.page_cache_bytes, none.page_cache_bytes);
+}
+
 TEST(TimedPool, AProcessFaultsAgainWhenItsRangeWasTakenAway) {
   // 60 jobs, each maps a file of its own and computes on: a window of 16 ranges loses them while they are in use.
   TimedSpec spec = Spec(32 * kMiB);

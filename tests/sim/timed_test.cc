@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -105,6 +106,30 @@ TEST(Timed, AllPoliciesRunAndAreTheSameOnAnyNumberOfThreads) {
     EXPECT_EQ((*one)[i].jobs[0].total.spent_ns, (*many)[i].jobs[0].total.spent_ns);
     EXPECT_GT((*one)[i].jobs[0].Iops(), 0);
   }
+}
+
+TEST(Timed, WithoutDaxARandomReadIsARequestAndASecondOneIsNot) {
+  TimedSpec spec = Spec("1G");
+  spec.engine.dax = false;
+  const auto jobs = ParseFioJobText(
+      "[global]\nsize=64m\nbs=4k\nioengine=psync\nfilename=f\nrw=randread\n[cold]\n[warm]\nstonewall\nrandseed=2\n",
+      "test.fio");
+  const auto result = RunFioJobs(*jobs, spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const CostModel& costs = spec.costs;
+  const double use = costs.read_ns + costs.far_ns;
+  const double request =
+      costs.direct.request_ns + costs.direct.page_ns + 2 * costs.direct.notify_ns;  // there and back, nobody else
+  EXPECT_NEAR(result->jobs[0].Iops(), 1e9 / (use + request), 1e9 / (use + request) * 0.01);
+  EXPECT_NEAR(result->jobs[1].Iops(), 1e9 / use, 1e9 / use * 0.01);
+  EXPECT_EQ(result->jobs[0].total.past_window, 16384u);
+  EXPECT_EQ(result->page_cache_bytes, 64u << 20);
+  EXPECT_NEAR(static_cast<double>(result->daemon_requests), 16384, 100) << "a few follow the one before: read-ahead";
+  // A cache of half the file: the second job, which reads in another order, hits what is left of the first half: with m
+  // misses of n so far, (n / 2 - m) / n of what it reads, so that m = n / 2 (e^t - 1) until all of it is gone.
+  spec.engine.page_cache_pages = 8192;
+  const auto half = RunFioJobs(*jobs, spec);
+  EXPECT_NEAR(static_cast<double>(half->daemon_requests), 16384 * (1 + 0.5 + 1 - std::log(2)), 16384 * 0.05);
 }
 
 TEST(Timed, StonewallsSeparateJobs) {

@@ -20,6 +20,7 @@ struct CostField {
 // pay beside their accesses.
 struct DirectCosts {
   double request_ns = 0;  // the daemon handles a FUSE_READ, FUSE_WRITE, FUSE_OPEN, …
+  double notify_ns = 0;   // from such a request until an idle daemon runs, and from its answer until the task does
   double page_ns = 0;     // … and so much more for each page read or written
   double fault_ns = 0;    // the guest maps a page of its page cache, or a range of the window, into a process
   double touch_ns = 0;    // a vCPU touches a page of the window first: EPT violation, and the fault in the VMM
@@ -29,6 +30,7 @@ struct DirectCosts {
   static constexpr auto Fields() {
     return std::array{
         Field{"request_ns", &DirectCosts::request_ns, "the daemon handles a request other than these"},
+        Field{"notify_ns", &DirectCosts::notify_ns, "the way of such a request to the daemon, or back"},
         Field{"page_ns", &DirectCosts::page_ns, "more for each 4 KiB of it"},
         Field{"fault_ns", &DirectCosts::fault_ns, "the guest maps a page or a range into a process"},
         Field{"touch_ns", &DirectCosts::touch_ns, "the first touch of a page of the window"},

@@ -1,6 +1,7 @@
-// The guest's page cache, for files that do not go through the window: which pages of them are there. A page that is
-// missing is read with those after it, as many as read-ahead takes at once. With a limit, CLOCK decides which pages go,
-// as in Linux, nearly: there a page has to be used twice to be kept.
+// The guest's page cache, for files that do not go through the window: which pages of them are there. What is missing
+// is read in requests of up to 128 KiB; of a file that is read from its beginning or on from the last access, the pages
+// that follow too. With a limit, CLOCK decides which pages go, as in Linux, nearly: there a page has to be used twice
+// to be kept.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ inline namespace v0 {
 class PageCache {
  public:
   static constexpr std::uint64_t kPageBytes = 4096;
-  static constexpr std::uint64_t kReadAhead = 32;  // pages: VM_READAHEAD_PAGES, 128 KiB
+  static constexpr std::uint64_t kRequestPages = 32;  // VM_READAHEAD_PAGES: 128 KiB
 
   // `sizes`: of the files, bytes. `limit`: pages; 0: none.
   PageCache(std::span<const std::uint64_t> sizes, std::uint64_t limit) : limit_(limit), first_{0} {
@@ -27,16 +28,16 @@ class PageCache {
     std::uint64_t pages = 0;
   };
   // Reads the pages that overlap [offset, offset + length), length > 0: what has to be fetched for it. None lies beyond
-  // the file's size.
-  Fetched Read(std::uint32_t file, std::uint64_t offset, std::uint64_t length) {
+  // the file's size. `ahead`: with read-ahead.
+  Fetched Read(std::uint32_t file, std::uint64_t offset, std::uint64_t length, bool ahead) {
     Fetched fetched;
     const std::uint64_t end = first_[file] + (offset + length - 1) / kPageBytes;
     for (std::uint64_t page = first_[file] + offset / kPageBytes; page <= end; ++page) {
       if (states_[page] == kAbsent) {
         ++fetched.requests;
-        const std::uint64_t last = std::min(page + kReadAhead, first_[file + 1]);
-        for (std::uint64_t ahead = page; ahead < last && states_[ahead] == kAbsent; ++ahead) {
-          Add(ahead);
+        const std::uint64_t last = std::min(page + kRequestPages, ahead ? first_[file + 1] : end + 1);
+        for (std::uint64_t next = page; next < last && states_[next] == kAbsent; ++next) {
+          Add(next);
           ++fetched.pages;
         }
       }

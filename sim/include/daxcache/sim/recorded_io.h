@@ -12,10 +12,10 @@ namespace daxcache {
 inline namespace v0 {
 
 struct RecordedIo {
-  Op op = Op::kClose;  // one of the four that touch data, kOpen, kUnlink, or kClose: it only computes
-  std::uint32_t file = 0;
+  Op op = Op::kClose;              // one of the four that touch data, kOpen, kClose, kUnlink
+  std::uint32_t file = 0;          // kNoFile, with kClose: the task only computes
   std::uint64_t offset = 0;        // bytes
-  std::uint64_t length = 0;        // bytes; above 0 for accesses
+  std::uint64_t length = 0;        // bytes; above 0 for accesses; of an open, the size
   bool extends = false;            // a write beyond the end of its file
   bool new_job = false;            // the first of its job: whoever ran before in its place has ended
   std::uint32_t process = 0;       // of its job, from 0: each has a page table of its own

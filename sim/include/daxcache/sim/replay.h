@@ -18,6 +18,7 @@
 #include "daxcache/policy.h"
 #include "daxcache/range_index.h"
 #include "daxcache/reclaim_options.h"
+#include "daxcache/sim/policy_needs.h"
 #include "daxcache/traces/range_stream.h"
 #include "daxcache/traces/trace.h"
 #include "daxcache/window.h"
@@ -40,20 +41,6 @@ struct ReplayView {
   const std::vector<std::uint32_t>* next_use = nullptr;
 
   static constexpr std::uint32_t kNoNextUse = 0xffffffffu;
-};
-
-// The optional parts of a policy (daxcache/policy.h).
-template <class P>
-concept NeedsNextUse = requires {
-  requires P::kNeedsNextUse;
-};
-template <class P>
-concept NeedsTime = requires {
-  requires P::kNeedsTime;
-};
-template <class P>
-concept SeesFiles = requires {
-  requires P::kSeesFiles;
 };
 
 // `Sink` takes every event by operator()(const Event&). Hits are many, and how many there were follows from the rest,

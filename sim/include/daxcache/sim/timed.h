@@ -62,6 +62,7 @@ struct TimedResult {
   std::int64_t time_ns = 0;       // of all
   double daemon_utilization = 0;  // share of the time in which a daemon thread was busy, 0 to 1
   std::uint64_t daemon_requests = 0;
+  std::uint64_t page_cache_bytes = 0;  // of the guest's, at the end: files that did not use the window
 };
 
 struct PoolOptions {
@@ -72,6 +73,9 @@ struct PoolOptions {
 // InvalidArgument, without running: a window without a range, a policy that looks ahead, too many ranges.
 [[nodiscard]] absl::Status ValidateTimed(const FioJobFile& file, const TimedSpec& spec);
 [[nodiscard]] absl::Status ValidateTimed(const JobPool& pool, const TimedSpec& spec);
+
+// Of the files that the jobs use, bytes.
+std::vector<std::uint64_t> FileSizes(const FioJobFile& file);
 
 // `progress`, if given, hears after each phase how much is done (0 to 1).
 [[nodiscard]] absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& spec,

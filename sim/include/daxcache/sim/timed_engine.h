@@ -33,6 +33,7 @@
 #include "daxcache/sim/fuse_daemon.h"
 #include "daxcache/sim/latency_histogram.h"
 #include "daxcache/sim/page_cache.h"
+#include "daxcache/sim/policy_needs.h"
 #include "daxcache/sim/recorded_io.h"
 #include "daxcache/sim/rw_semaphore.h"
 #include "daxcache/window.h"
@@ -84,6 +85,7 @@ struct ProcessResult {
   std::uint64_t misses = 0;    // set-ups of a free range
   std::uint64_t upgrades = 0;  // set-ups over a read-only mapping
   std::uint64_t faults = 0;
+  std::uint64_t past_window = 0;  // accesses past the window: they extend their file, or it may not use the window
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
   std::array<std::int64_t, kNumSpent> spent_ns{};
@@ -128,7 +130,7 @@ class TimedEngine {
         cpus_(options.vcpus),
         retouch_(options.retouch),
         dax_(options.dax),
-        pages_(options.dax ? std::span<const std::uint64_t>() : sizes, options.page_cache_pages),
+        pages_(options.dax && !SeesFiles<P> ? std::span<const std::uint64_t>() : sizes, options.page_cache_pages),
         files_(sizes.size()),
         entry_locks_(ranges_.count()),
         slots_(window_.capacity()),
@@ -143,6 +145,7 @@ class TimedEngine {
 
   const WindowType& window() const { return window_; }
   const FuseDaemon& daemon() const { return daemon_; }
+  const PageCache& page_cache() const { return pages_; }
   std::int64_t now_ns() const { return now_ns_; }
 
  private:
@@ -204,6 +207,7 @@ class TimedEngine {
               {Whole(model.read_ns + model.aio_ns), Whole(model.write_ns + model.aio_ns)},
               {Whole(model.load_ns), Whole(model.store_ns)}},
           request(Whole(model.direct.request_ns)),
+          notify(Whole(model.direct.notify_ns)),
           page(Whole(model.direct.page_ns)),
           fault(Whole(model.direct.fault_ns)),
           host_touch(Whole(model.direct.touch_ns)),
@@ -213,7 +217,7 @@ class TimedEngine {
     std::int64_t far[2];  // [1]: of a store
     std::int64_t share[2];
     std::int64_t use[3][2];
-    std::int64_t request, page, fault, host_touch, flush;
+    std::int64_t request, notify, page, fault, host_touch, flush;
     // FUSE_READs or FUSE_WRITEs of so many bytes.
     std::int64_t Direct(std::uint64_t requests, std::uint64_t pages) const {
       return request * static_cast<std::int64_t>(requests) + page * static_cast<std::int64_t>(pages);
@@ -235,8 +239,10 @@ class TimedEngine {
     bool has_io = false;     // `io` is under way …
     std::uint64_t done = 0;  // … and so many bytes of it are done
     bool in_call = false;
-    bool is_fault = false;   // the call is a page fault
-    bool fell_back = false;  // … that found no free range to map 2 MiB at once
+    bool is_fault = false;     // the call is a page fault
+    bool past_window = false;  // the I/O does not use the window
+    bool asked = false;        // … and its request has been sent
+    bool fell_back = false;    // … that found no free range to map 2 MiB at once
     bool sleeps = false;
     RwSemaphore* retry = nullptr;  // to be tried again on waking up
     Spent why = Spent::kUse;       // it sleeps
@@ -255,7 +261,6 @@ class TimedEngine {
     std::int64_t saved_ns = 0;                // that need not be computed, as fewer faults are taken than were recorded
     std::vector<RangesInUse> in_use;          // by process of the job
     std::uint32_t to_retouch = 0;             // so many of the last ones are yet to be used in this slice
-    bool asked = false;                       // the daemon, for what needs no range
     std::int64_t lost_ns = 0;                 // had been when its piece began
     RangesInUse::Entry* retouched = nullptr;  // the fault under way is for this one
     ProcessResult result;
@@ -319,7 +324,8 @@ class TimedEngine {
   bool AdvanceRecorded(std::uint32_t id, Task& task);
   bool Compute(std::uint32_t id, Task& task);
   void Retouch(Task& task);
-  bool UsePageCache(std::uint32_t id, Task& task);
+  bool UsePageCache(std::uint32_t id, Task& task, std::uint32_t file);
+  bool FileEvent(std::uint32_t id, Task& task);
   void StartFault(Task& task, std::uint32_t range, bool write);
   bool AccessByCall(std::uint32_t id, Task& task, std::uint32_t file, std::uint32_t number);
   bool NextIo(std::uint32_t id, Task& task);
@@ -341,9 +347,7 @@ class TimedEngine {
   Entry& EntryOf(Task& task) { return task.tables[task.io.file][ranges_.IndexOf(PieceOffset(task))]; }
   RangesInUse& InUse(Task& task) { return task.in_use[task.io.process]; }
   std::uint64_t PieceLength(const Task& task) const {
-    if constexpr (kRecorded) {
-      if (!dax_ || task.io.extends) return task.io.length - task.done;
-    }
+    if (task.past_window) return task.io.length - task.done;
     const std::uint64_t offset = PieceOffset(task);
     return std::min(task.io.length - task.done, ranges_.bytes() - ranges_.Within(offset));
   }
@@ -365,12 +369,22 @@ class TimedEngine {
     });
   }
 
-  void Send(std::uint32_t id, Task& task, Spent why, std::int64_t service_ns, std::int64_t locked_ns) {
-    const FuseDaemon::Handled handled = daemon_.Submit(task.now_ns, Varied(costs_.wake), Varied(service_ns), locked_ns);
+  void Send(std::uint32_t id, Task& task, Spent why, std::int64_t service_ns, std::int64_t locked_ns,
+            std::int64_t wake_ns) {
+    const FuseDaemon::Handled handled = daemon_.Submit(task.now_ns, Varied(wake_ns), Varied(service_ns), locked_ns);
     SpentOn(task, Spent::kQueue) += handled.begin_ns - task.now_ns;
     FallAsleep(task, why);
     task.asleep_since_ns = handled.begin_ns;
-    queue_.Post(handled.end_ns + Varied(costs_.wake), id);
+    queue_.Post(handled.end_ns + Varied(wake_ns), id);
+  }
+  void SendDirect(std::uint32_t id, Task& task, Spent why, std::int64_t service_ns) {
+    Send(id, task, why, service_ns, 0, costs_.notify);
+  }
+  bool UsesWindow(std::uint32_t file) {
+    if constexpr (SeesFiles<P>) {
+      if (dax_) return window_.policy().UsesWindow(FileId{file});
+    }
+    return dax_;
   }
 
   std::int64_t DirectNs(const Task& task) const {
@@ -543,6 +557,7 @@ bool TimedEngine<P, Stream>::Advance(std::uint32_t id, Task& task) {
   }
   if (!task.has_io) return NextIo(id, task);
   const std::uint32_t file = FileOf(task);
+  if (!UsesWindow(file)) return UsePageCache(id, task, file);
   const std::uint32_t number = ranges_.NumberOf(file, PieceOffset(task));
   const bool write = IsWrite(task.io.op);
   SlotId slot = kNoSlot;
@@ -605,7 +620,12 @@ bool TimedEngine<P, Stream>::AdvanceRecorded(std::uint32_t id, Task& task) {
   if (task.in_call) {
     if (!StepCall(id, task)) return false;
     task.in_call = false;
-    if (std::exchange(task.retouched, nullptr) == nullptr) FinishPiece(task);
+    if (std::exchange(task.retouched, nullptr) != nullptr) return true;
+    if (TouchesData(task.io.op)) {
+      FinishPiece(task);
+    } else {
+      task.has_io = false;
+    }
     return true;
   }
   if (!task.has_io) return NextIo(id, task);
@@ -615,34 +635,19 @@ bool TimedEngine<P, Stream>::AdvanceRecorded(std::uint32_t id, Task& task) {
   }
   if (task.compute_ns > 0) return Compute(id, task);
   const RecordedIo& io = task.io;
-  if (io.op == Op::kClose) {
-    task.has_io = false;
-    return true;
-  }
-  if (std::exchange(task.asked, false)) {
-    FinishPiece(task);
-    return true;
-  }
-  if (io.op == Op::kOpen) {
-    task.asked = true;
-    Send(id, task, Spent::kOpen, costs_.Direct(kOpenRequests, 0), 0);
-    return false;
-  }
-  if (!dax_) return UsePageCache(id, task);
-  if (io.op == Op::kUnlink) {
-    task.is_fault = false;
-    task.call = guest_.StartEviction(FileId{io.file});
-    task.in_call = true;
-    return true;
-  }
+  if (!TouchesData(io.op)) return FileEvent(id, task);
+  if (!UsesWindow(io.file)) return UsePageCache(id, task, io.file);
   const std::uint32_t number = ranges_.NumberOf(io.file, PieceOffset(task));
   if (IsMapped(io.op)) {
     StartFault(task, number, IsWrite(io.op));
     return true;
   }
   if (!io.extends) return AccessByCall(id, task, io.file, number);
+  const Touch touch{.file = FileId{io.file}, .op = io.op, .time_ns = task.now_ns};
+  if constexpr (SeesFiles<P>) window_.policy().OnNonDax(touch);  // it makes its file hotter
+  task.past_window = true;
   task.is_fault = false;
-  task.call = guest_.StartCall(Key{number}, {.file = FileId{io.file}, .op = io.op, .time_ns = task.now_ns}, 1, true);
+  task.call = guest_.StartCall(Key{number}, touch, 1, true);
   task.in_call = true;
   return true;
 }
@@ -684,27 +689,74 @@ void TimedEngine<P, Stream>::Retouch(Task& task) {
   StartFault(task, entry.range, entry.write);
 }
 
-// Without DAX: reads and faults fetch what the page cache does not have, writes go through.
+// An open, a close, a deletion; or nothing, where a task has computed until its end.
 template <Policy P, class Stream>
-bool TimedEngine<P, Stream>::UsePageCache(std::uint32_t id, Task& task) {
+bool TimedEngine<P, Stream>::FileEvent(std::uint32_t id, Task& task) {
   const RecordedIo& io = task.io;
-  std::int64_t service_ns = 0;
-  if (io.op == Op::kUnlink) {
-    pages_.Drop(io.file);
-  } else if (io.op == Op::kWrite) {
-    pages_.Write(io.file, io.offset, io.length);
-    service_ns = DirectNs(task);
-  } else {
-    const PageCache::Fetched fetched = pages_.Read(io.file, io.offset, io.length);
-    service_ns = costs_.Direct(fetched.requests, fetched.pages);
+  task.has_io = false;
+  if (io.file == ToIndex(kNoFile)) return true;
+  const FileId file{io.file};
+  if (io.op == Op::kOpen && !std::exchange(task.asked, false)) {
+    task.has_io = task.asked = true;
+    SendDirect(id, task, Spent::kOpen, costs_.Direct(kOpenRequests, 0));
+    return false;
   }
-  if (service_ns == 0) {
-    FinishPiece(task);
-    return true;
+  bool evicts = io.op == Op::kUnlink;
+  if constexpr (SeesFiles<P>) {
+    if (dax_) {
+      if (io.op == Op::kOpen) evicts = window_.policy().OnOpen(file, io.length);
+      if (io.op == Op::kClose) evicts = window_.policy().OnClose(file);
+      if (io.op == Op::kUnlink) window_.policy().OnEvict(file);
+    }
   }
-  task.asked = true;
-  Send(id, task, Spent::kDirect, service_ns, 0);
-  return false;
+  if (!evicts) return true;
+  if (!dax_ || SeesFiles<P>) pages_.Drop(io.file);
+  if (!dax_) return true;
+  task.is_fault = false;
+  task.call = guest_.StartEviction(file);
+  task.in_call = task.has_io = true;
+  return true;
+}
+
+// Past the window: reads and faults fetch what the page cache does not have, writes go through. A store through a
+// mapping only makes its page dirty.
+template <Policy P, class Stream>
+bool TimedEngine<P, Stream>::UsePageCache(std::uint32_t id, Task& task, std::uint32_t file) {
+  const Io& io = task.io;
+  task.past_window = true;
+  if (!std::exchange(task.asked, false)) {
+    if constexpr (SeesFiles<P>) {
+      if (dax_) window_.policy().OnNonDax({.file = FileId{file}, .op = io.op, .time_ns = task.now_ns});
+    }
+    std::int64_t service_ns = 0;
+    if (io.op == Op::kWrite) {
+      pages_.Write(file, io.offset, io.length);
+      service_ns = DirectNs(task);
+    } else {
+      const bool ahead = kRecorded || io.offset == 0 || io.offset == task.next_offset;
+      const PageCache::Fetched fetched = pages_.Read(file, io.offset, io.length, ahead);
+      service_ns = costs_.Direct(fetched.requests, fetched.pages);
+    }
+    if (service_ns > 0) {
+      task.asked = true;
+      SendDirect(id, task, Spent::kDirect, service_ns);
+      return false;
+    }
+  }
+  ++task.result.past_window;
+  if constexpr (!kRecorded) {  // else it is in what its task computes
+    const bool write = IsWrite(io.op);
+    const std::int64_t pages = static_cast<std::int64_t>((io.length + kPageBytes - 1) / kPageBytes);
+    const std::int64_t share = costs_.share[write] * (running_ - 1);
+    std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share +
+                       (pages - 1) * (costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share);
+    if (io.offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
+    task.next_offset = io.offset + io.length;
+    SpentOn(task, Spent::kUse) += use;
+    task.now_ns += use;
+  }
+  FinishPiece(task);
+  return !Yields(id, task);
 }
 
 // Takes the next I/O of the process. False: it rests before, or has ended.
@@ -737,6 +789,7 @@ bool TimedEngine<P, Stream>::NextIo(std::uint32_t id, Task& task) {
     task.compute_ns = task.io.cpu_ns - saved_ns;
   }
   task.has_io = true;
+  task.past_window = false;
   task.done = 0;
   task.io_began_ns = task.now_ns;
   if constexpr (kRecorded) {
@@ -754,7 +807,6 @@ void TimedEngine<P, Stream>::FinishPiece(Task& task) {
   task.done += PieceLength(task);
   if (task.done < task.io.length) return;
   task.has_io = false;
-  if (!TouchesData(task.io.op)) return;
   ++(IsWrite(task.io.op) ? task.result.writes : task.result.reads);
   task.result.bytes += task.io.length;
   task.result.latency.Record(task.now_ns - task.io_began_ns);
@@ -858,18 +910,19 @@ bool TimedEngine<P, Stream>::StepCall(std::uint32_t id, Task& task) {
         ++task.result.misses;
         slots_[ToIndex(action.slot)].small = false;
         Untouch(action.slot);
-        Send(id, task, Spent::kSetup, costs_.service + (action.exclusive ? 0 : costs_.read_only), costs_.mmap);
+        Send(id, task, Spent::kSetup, costs_.service + (action.exclusive ? 0 : costs_.read_only), costs_.mmap,
+             costs_.wake);
         return false;
       case Step::kUpgrade:
         ++task.result.upgrades;
         Untouch(action.slot);
-        Send(id, task, Spent::kUpgrade, costs_.service, costs_.mmap);
+        Send(id, task, Spent::kUpgrade, costs_.service, costs_.mmap, costs_.wake);
         return false;
       case Step::kRemove:
         for (std::uint32_t i = 0, slot = ToIndex(action.slot); i < action.count; ++i) {
           Untouch(SlotId{std::exchange(slot, ToIndex(guest_.NextInBatch(SlotId{slot})))});
         }
-        Send(id, task, Spent::kReclaim, costs_.service * action.count, costs_.mmap * action.count);
+        Send(id, task, Spent::kReclaim, costs_.service * action.count, costs_.mmap * action.count, costs_.wake);
         return false;
       case Step::kZap: {
         SlotInfo& slot = slots_[ToIndex(action.slot)];
@@ -889,7 +942,10 @@ bool TimedEngine<P, Stream>::StepCall(std::uint32_t id, Task& task) {
         task.now_ns += UseCost(task, action.slot);
         if (Yields(id, task)) return false;
         break;
-      case Step::kUseDirect: Send(id, task, Spent::kDirect, DirectNs(task), 0); return false;
+      case Step::kUseDirect:
+        ++task.result.past_window;
+        SendDirect(id, task, Spent::kDirect, DirectNs(task));
+        return false;
       case Step::kWaitForRange:
         if (task.is_fault && !std::exchange(task.fell_back, true)) break;  // tries once more, now for a single page
         if (action.exclusive) {

@@ -1,0 +1,140 @@
+// Timed runs of the jobs of a fio job file.
+#include <map>
+#include <string>
+#include <utility>
+
+#include "daxcache/sim/fio_stream.h"
+#include "daxcache/sim/timed.h"
+#include "timed_runs.h"
+
+namespace daxcache {
+inline namespace v0 {
+namespace {
+
+// The files of all jobs, numbered in the order in which they are first named; jobs that name the same file share it.
+class FileTable {
+ public:
+  std::uint32_t Number(const std::string& name, std::uint64_t size) {
+    const auto [at, added] = numbers_.try_emplace(name, static_cast<std::uint32_t>(sizes_.size()));
+    if (added) {
+      sizes_.push_back(size);
+    } else {
+      sizes_[at->second] = std::max(sizes_[at->second], size);
+    }
+    return at->second;
+  }
+  const std::vector<std::uint64_t>& sizes() const { return sizes_; }
+  std::vector<FileFacts> Facts() const {
+    std::vector<FileFacts> facts(sizes_.size());
+    for (const auto& [name, number] : numbers_) facts[number] = {.path = name, .size = sizes_[number]};
+    return facts;
+  }
+
+ private:
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<std::uint64_t> sizes_;
+};
+
+// By process of a job: the files it uses.
+using JobFiles = std::vector<std::vector<std::uint32_t>>;
+
+JobFiles FilesOf(const FioJob& job, FileTable& table) {
+  JobFiles files;
+  for (std::uint32_t process = 0; process < job.numjobs; ++process) {
+    const std::vector<std::uint64_t> sizes = FioStream(job, process).FileSizes();
+    std::vector<std::uint32_t>& numbers = files.emplace_back();
+    for (std::uint32_t i = 0; i < sizes.size(); ++i) {
+      numbers.push_back(table.Number(job.FileName(process, i), sizes[i]));
+    }
+  }
+  return files;
+}
+
+IoPath PathOf(FioEngine engine) {
+  switch (engine) {
+    case FioEngine::kSync: return IoPath::kCall;
+    case FioEngine::kLibaio: return IoPath::kAio;
+    case FioEngine::kMmap: return IoPath::kMmap;
+  }
+  return IoPath::kCall;
+}
+
+std::string_view PatternName(const FioJob& job) {
+  if (job.read_percent == 100) return job.random ? "randread" : "read";
+  if (job.read_percent == 0) return job.random ? "randwrite" : "write";
+  return job.random ? "randrw" : "rw";
+}
+
+template <class P>
+absl::StatusOr<TimedResult> Run(const FioJobFile& file, const TimedSpec& spec, const typename P::Options& policy,
+                                const std::function<void(double)>& progress) {
+  using Engine = TimedEngine<P, FioStream>;
+  FileTable table;
+  std::vector<JobFiles> files;
+  for (const FioJob& job : file.jobs) files.push_back(FilesOf(job, table));
+  const std::vector<FileFacts> facts = table.Facts();
+  auto engine = MakeEngine<Engine>(table.sizes(), facts, spec, policy);
+  TimedResult result;
+  result.spec = spec;
+  for (std::size_t begin = 0; begin < file.jobs.size();) {
+    std::size_t end = begin + 1;
+    while (end < file.jobs.size() && !file.jobs[end].stonewall) ++end;
+    std::vector<FioStream> streams;
+    std::vector<typename Engine::Process> processes;
+    for (std::size_t i = begin; i < end; ++i) {
+      for (std::uint32_t process = 0; process < file.jobs[i].numjobs; ++process) {
+        streams.emplace_back(file.jobs[i], process);
+      }
+    }
+    for (std::size_t i = begin, at = 0; i < end; ++i) {
+      const FioJob& job = file.jobs[i];
+      for (std::uint32_t process = 0; process < job.numjobs; ++process, ++at) {
+        processes.push_back(
+            {.stream = &streams[at],
+             .path = PathOf(job.engine),
+             .files = files[i][process],
+             .start_ns = static_cast<std::int64_t>(job.start_delay_ns),
+             .runtime_ns = static_cast<std::int64_t>(job.runtime_ns),
+             .interval_ns = job.rate_iops > 0 ? static_cast<std::int64_t>(1'000'000'000 / job.rate_iops) : 0,
+             .think_ns = static_cast<std::int64_t>(job.think_ns),
+             .think_blocks = job.think_blocks});
+      }
+    }
+    const std::vector<ProcessResult> results = engine.Run(processes);
+    for (std::size_t i = begin, at = 0; i < end; ++i) {
+      const FioJob& job = file.jobs[i];
+      TimedJob timed = Sum(std::span(results).subspan(at, job.numjobs));
+      timed.name = job.name;
+      timed.pattern = PatternName(job);
+      timed.engine = job.engine_name;
+      at += file.jobs[i].numjobs;
+      result.jobs.push_back(std::move(timed));
+    }
+    begin = end;
+    if (progress) progress(static_cast<double>(end) / static_cast<double>(file.jobs.size()));
+  }
+  Finish(engine, result);
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> FileSizes(const FioJobFile& file) {
+  FileTable table;
+  for (const FioJob& job : file.jobs) FilesOf(job, table);
+  return table.sizes();
+}
+
+absl::Status ValidateTimed(const FioJobFile& file, const TimedSpec& spec) {
+  return ValidateTimedSpec(FileSizes(file), spec);
+}
+
+absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& spec,
+                                       const std::function<void(double)>& progress) {
+  if (absl::Status status = ValidateTimed(file, spec); !status.ok()) return status;
+  return WithPolicy(spec,
+                    [&]<class P>(const typename P::Options& policy) { return Run<P>(file, spec, policy, progress); });
+}
+
+}  // namespace v0
+}  // namespace daxcache
