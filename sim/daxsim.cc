@@ -83,6 +83,7 @@ struct Settings {
   std::optional<InlineReclaim> calls;
   std::optional<InlineReclaim> faults;
   bool no_remove = false;
+  bool map_over = false;
   bool map_extending_writes = false;
   bool keep_deleted = false;
   Footprint footprint;
@@ -173,6 +174,16 @@ std::vector<Flag> Flags(Settings& settings) {
        .value = "N",
        .help = "threads of the daemon in timed runs; 0, the default: it handles requests in line, one at a time",
        .set = SetThreads(&settings.engine.daemon_threads)},
+      {.name = "queues",
+       .value = "N",
+       .help = "request queues in timed runs, each with threads of its own; default 1",
+       .set =
+           [&](std::string_view text) {
+             std::uint64_t value = 0;
+             const absl::Status status = SetNumber(&value, 1, 1024)(text);
+             if (status.ok()) settings.engine.queues = static_cast<std::uint32_t>(value);
+             return status;
+           }},
       {.name = "jobs",
        .value = "N",
        .help = "runs the trace in virtual time, as a pool of jobs, N at once: a job is what a child of the driver does",
@@ -304,6 +315,12 @@ std::vector<Flag> Flags(Settings& settings) {
        .value = "",
        .help = "send no REMOVEMAPPING for ranges taken back: the host keeps them until the slot is used again",
        .set = SetTrue(&settings.no_remove)},
+      {.name = "map-over",
+       .value = "",
+       .help =
+           "a set-up replaces what its slot still maps: no worker, one victim of any file when nothing is free, and no "
+           "REMOVEMAPPING (short for --mechanics demand --no-remove)",
+       .set = SetTrue(&settings.map_over)},
       {.name = "map-extending-writes",
        .value = "",
        .help = "writes that extend their file use the window too (Linux sends them past it)",
@@ -395,12 +412,12 @@ ReplayOptions OptionsFor(const Settings& settings, const PolicySpec& policy) {
   const bool linux_mechanics =
       settings.mechanics.empty() ? policy.core() == LinuxPolicy<DenseIndex>::kName : settings.mechanics == "linux";
   ReplayOptions options;
-  options.mechanics = linux_mechanics ? ReclaimOptions::Linux() : ReclaimOptions::Demand();
+  options.mechanics = linux_mechanics && !settings.map_over ? ReclaimOptions::Linux() : ReclaimOptions::Demand();
   if (settings.threshold) options.mechanics.threshold_percent = *settings.threshold;
   if (settings.chunk) options.mechanics.chunk = *settings.chunk;
   if (settings.calls) options.mechanics.calls = *settings.calls;
   if (settings.faults) options.mechanics.faults = *settings.faults;
-  if (settings.no_remove) options.mechanics.send_remove = false;
+  if (settings.no_remove || settings.map_over) options.mechanics.send_remove = false;
   options.map_extending_writes = settings.map_extending_writes;
   options.keep_deleted = settings.keep_deleted;
   return options;
@@ -621,6 +638,10 @@ int Run(const std::vector<std::string>& arguments) {
     return Fail(
         absl::InvalidArgumentError("--advise: expected one policy and one range size, DAX, and a table or JSON"),
         kExitUsage);
+  }
+  if (settings.map_over && !settings.mechanics.empty()) {
+    return Fail(absl::InvalidArgumentError("--map-over: expected no --mechanics with it, for it has its own"),
+                kExitUsage);
   }
   const std::vector<RunSpec> specs = Specs(settings);
   if (!settings.fio.empty() || timed_trace) return RunTimed(settings, specs);

@@ -130,6 +130,8 @@ std::string TimedJsonReport(const std::string& profile, const std::vector<TimedR
     one["seconds"] = static_cast<double>(run.time_ns) * 1e-9;
     one["daemon_requests"] = run.daemon_requests;
     one["daemon_utilization"] = run.daemon_utilization;
+    one["host_mappings"] = run.host_mappings;
+    one["page_cache_bytes"] = run.page_cache_bytes;
     one["jobs"] = Json::array();
     for (const TimedJob& job : run.jobs) {
       Json j;
@@ -146,6 +148,7 @@ std::string TimedJsonReport(const std::string& profile, const std::vector<TimedR
       j["misses"] = job.total.misses;
       j["upgrades"] = job.total.upgrades;
       j["faults"] = job.total.faults;
+      j["past_window"] = job.total.past_window;
       j["share_under_20us"] = job.total.latency.ShareBelow(20'000);
       for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
         j["latency_ns"][std::string(kQuantileKeys[i])] = job.total.latency.Quantile(kQuantiles[i]);

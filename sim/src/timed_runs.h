@@ -38,6 +38,7 @@ void Finish(const Engine& engine, TimedResult& result) {
   result.ranges = engine.window().size();
   result.time_ns = engine.now_ns();
   result.daemon_requests = engine.daemon().requests();
+  result.host_mappings = engine.host_mappings();
   result.page_cache_bytes = engine.page_cache().present() * PageCache::kPageBytes;
   if (result.time_ns > 0) {
     result.daemon_utilization = std::min(1.0, static_cast<double>(engine.daemon().busy_ns()) /

@@ -86,6 +86,8 @@ refused 2 '--advise: expected one policy' --advise --fio "--size=1m" --policy lr
 refused 2 '--accept: expected a number of percent' --advise --fio "--size=1m" --accept much
 refused 2 '--guest-ram: expected a size above 0' --fio "--size=1m" --guest-ram 0
 
+refused 2 '--map-over: expected no --mechanics' --fio "--size=1m" --map-over --mechanics linux
+refused 2 '--queues: expected a whole number from 1 to 1024' --fio "--size=1m" --queues 0
 refused 2 'expected --trace or --fio, got both' --fio tests/cli/randread.fio --trace kbuild.trace
 refused 2 'expected one --trace with --jobs or --as-recorded' --trace kbuild.trace --jobs 4 --as-recorded
 refused 2 'expected one --trace with --jobs or --as-recorded' --trace kbuild.trace --trace kbuild.trace --jobs 4

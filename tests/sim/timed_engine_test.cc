@@ -105,6 +105,14 @@ TEST(FuseDaemon, InLineOneAtATime) {
   EXPECT_EQ(daemon.queued_ns(), 20 + 60);
 }
 
+TEST(FuseDaemon, QueuesAreServedApart) {
+  FuseDaemon daemon(0, 2);
+  EXPECT_EQ(daemon.Submit(0, 20, 50, 0, 0).end_ns, 70);
+  EXPECT_EQ(daemon.Submit(10, 20, 50, 0, 1).end_ns, 80) << "the other queue's thread is idle";
+  EXPECT_EQ(daemon.Submit(20, 20, 50, 0, 2).begin_ns, 70) << "the third sender shares the first one's queue";
+  EXPECT_EQ(daemon.threads(), 2u);
+}
+
 TEST(FuseDaemon, ThreadsShareTheMmapLock) {
   FuseDaemon daemon(2);
   EXPECT_EQ(daemon.Submit(0, 0, 100, 60).end_ns, 100);

@@ -1,7 +1,8 @@
-// The daemon at the other end of the FUSE queue: it handles requests first come, first served, in `threads` threads (0
-// or 1: in line, one at a time). A thread that is busy goes on to the next request without being notified; an idle one
-// runs only when the notification has arrived. A part of what maps and unmaps is done under the VMM's mmap lock: one at
-// a time however many threads there are, and the vCPUs' first touches of pages wait for it.
+// The daemon at the other end of the FUSE queues: it handles the requests of each first come, first served, in
+// `threads` threads (0 or 1: in line, one at a time). A thread that is busy goes on to the next request without being
+// notified; an idle one runs only when the notification has arrived. A part of what maps and unmaps is done under the
+// VMM's mmap lock: one at a time however many threads and queues there are, and the vCPUs' first touches of pages wait
+// for it.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +15,21 @@ inline namespace v0 {
 
 class FuseDaemon {
  public:
-  explicit FuseDaemon(std::uint32_t threads) : free_at_(std::max<std::uint32_t>(1, threads)) {}
+  explicit FuseDaemon(std::uint32_t threads, std::uint32_t queues = 1)
+      : threads_(std::max<std::uint32_t>(1, threads)), free_at_(std::size_t{threads_} * std::max(1u, queues)) {}
 
   struct Handled {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
   };
   // A request sent at `now_ns` (never before the last one) whose notification takes `notify_ns` and its handling
-  // `service_ns`, the last `locked_ns` of it under the mmap lock.
-  Handled Submit(std::int64_t now_ns, std::int64_t notify_ns, std::int64_t service_ns, std::int64_t locked_ns) {
+  // `service_ns`, the last `locked_ns` of it under the mmap lock. It goes to a queue by `sender`: each has its own.
+  Handled Submit(std::int64_t now_ns, std::int64_t notify_ns, std::int64_t service_ns, std::int64_t locked_ns,
+                 std::uint32_t sender = 0) {
     DropPast(now_ns);
-    std::int64_t& thread = *std::min_element(free_at_.begin(), free_at_.end());
+    const std::size_t queue = sender % (free_at_.size() / threads_);
+    const auto first = free_at_.begin() + static_cast<std::ptrdiff_t>(queue * threads_);
+    std::int64_t& thread = *std::min_element(first, first + threads_);
     const std::int64_t begin = thread > now_ns ? thread : now_ns + notify_ns;
     locked_ns = std::min(locked_ns, service_ns);
     std::int64_t end = begin + service_ns;
@@ -46,7 +51,7 @@ class FuseDaemon {
     return locked_.empty() || locked_.front().begin_ns > now_ns ? 0 : locked_.front().end_ns - now_ns;
   }
 
-  std::uint32_t threads() const { return static_cast<std::uint32_t>(free_at_.size()); }
+  std::uint32_t threads() const { return static_cast<std::uint32_t>(free_at_.size()); }  // of all queues
   std::uint64_t requests() const { return requests_; }
   std::int64_t busy_ns() const { return busy_ns_; }      // summed over the threads
   std::int64_t queued_ns() const { return queued_ns_; }  // from sent to begun, summed over the requests
@@ -56,7 +61,8 @@ class FuseDaemon {
     while (!locked_.empty() && locked_.front().end_ns <= now_ns) locked_.pop_front();
   }
 
-  std::vector<std::int64_t> free_at_;  // by thread: when it has handled what it was given
+  std::uint32_t threads_;              // of each queue
+  std::vector<std::int64_t> free_at_;  // by queue and thread: when it has handled what it was given
   std::deque<Handled> locked_;         // when the mmap lock is held, from now on
   std::int64_t busy_ns_ = 0;
   std::int64_t queued_ns_ = 0;

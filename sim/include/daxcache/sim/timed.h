@@ -62,6 +62,7 @@ struct TimedResult {
   std::int64_t time_ns = 0;       // of all
   double daemon_utilization = 0;  // share of the time in which a daemon thread was busy, 0 to 1
   std::uint64_t daemon_requests = 0;
+  std::uint64_t host_mappings = 0;     // ranges that the host maps at the end
   std::uint64_t page_cache_bytes = 0;  // of the guest's, at the end: files that did not use the window
 };
 

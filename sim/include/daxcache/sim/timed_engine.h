@@ -68,7 +68,8 @@ enum class Spent : std::uint8_t {
 inline constexpr std::size_t kNumSpent = 14;
 
 struct EngineOptions {
-  std::uint32_t daemon_threads = 0;
+  std::uint32_t daemon_threads = 0;    // of each queue; 0: it handles requests in line
+  std::uint32_t queues = 1;            // of requests
   std::uint32_t vcpus = 0;             // of the guest; 0: one for each task
   std::uint32_t retouch = 0;           // ranges that a recorded task uses again in each of its time slices
   bool dax = true;                     // false: all files go through the guest's page cache …
@@ -123,7 +124,7 @@ class TimedEngine {
       : ranges_(sizes, range_size),
         window_(ranges_.space(), window, policy),
         guest_(window_, mechanics),
-        daemon_(options.daemon_threads),
+        daemon_(options.daemon_threads, options.queues),
         costs_(costs),
         jiffy_ns_(options.jiffy_ns),
         random_(options.seed),
@@ -146,6 +147,7 @@ class TimedEngine {
   const WindowType& window() const { return window_; }
   const FuseDaemon& daemon() const { return daemon_; }
   const PageCache& page_cache() const { return pages_; }
+  std::uint32_t host_mappings() const { return host_mappings_; }  // slots that the host still maps
   std::int64_t now_ns() const { return now_ns_; }
 
  private:
@@ -278,6 +280,7 @@ class TimedEngine {
     std::uint32_t generation = 0;  // grows whenever the range goes out of the guest's page tables
     bool small = false;            // mapped page by page, for everybody, until it is reclaimed
     bool in_tables = false;        // of some process
+    bool on_host = false;          // the host maps it
   };
   struct WaiterOf {
     std::vector<Task>& tasks;
@@ -371,7 +374,7 @@ class TimedEngine {
 
   void Send(std::uint32_t id, Task& task, Spent why, std::int64_t service_ns, std::int64_t locked_ns,
             std::int64_t wake_ns) {
-    const FuseDaemon::Handled handled = daemon_.Submit(task.now_ns, Varied(wake_ns), Varied(service_ns), locked_ns);
+    const FuseDaemon::Handled handled = daemon_.Submit(task.now_ns, Varied(wake_ns), Varied(service_ns), locked_ns, id);
     SpentOn(task, Spent::kQueue) += handled.begin_ns - task.now_ns;
     FallAsleep(task, why);
     task.asleep_since_ns = handled.begin_ns;
@@ -449,6 +452,7 @@ class TimedEngine {
   std::vector<FileLocks> files_;
   std::vector<RwSemaphore> entry_locks_;  // by range number
   std::vector<SlotInfo> slots_;
+  std::uint32_t host_mappings_ = 0;
   std::uint64_t words_;                 // of 64 pages, a slot
   std::vector<std::uint64_t> touched_;  // by slot and page: the host has it mapped …
   std::vector<std::uint64_t> written_;  // … and writable
@@ -909,6 +913,7 @@ bool TimedEngine<P, Stream>::StepCall(std::uint32_t id, Task& task) {
       case Step::kSetup:
         ++task.result.misses;
         slots_[ToIndex(action.slot)].small = false;
+        host_mappings_ += std::exchange(slots_[ToIndex(action.slot)].on_host, true) ? 0 : 1;
         Untouch(action.slot);
         Send(id, task, Spent::kSetup, costs_.service + (action.exclusive ? 0 : costs_.read_only), costs_.mmap,
              costs_.wake);
@@ -920,6 +925,7 @@ bool TimedEngine<P, Stream>::StepCall(std::uint32_t id, Task& task) {
         return false;
       case Step::kRemove:
         for (std::uint32_t i = 0, slot = ToIndex(action.slot); i < action.count; ++i) {
+          host_mappings_ -= std::exchange(slots_[slot].on_host, false) ? 1 : 0;
           Untouch(SlotId{std::exchange(slot, ToIndex(guest_.NextInBatch(SlotId{slot})))});
         }
         Send(id, task, Spent::kReclaim, costs_.service * action.count, costs_.mmap * action.count, costs_.wake);
