@@ -242,9 +242,9 @@ class TimedEngine {
     std::uint64_t done = 0;  // … and so many bytes of it are done
     bool in_call = false;
     bool is_fault = false;     // the call is a page fault
+    bool fell_back = false;    // … that found no free range to map 2 MiB at once
     bool past_window = false;  // the I/O does not use the window
     bool asked = false;        // … and its request has been sent
-    bool fell_back = false;    // … that found no free range to map 2 MiB at once
     bool sleeps = false;
     RwSemaphore* retry = nullptr;  // to be tried again on waking up
     Spent why = Spent::kUse;       // it sleeps
@@ -563,23 +563,18 @@ bool TimedEngine<P, Stream>::Advance(std::uint32_t id, Task& task) {
   const std::uint32_t file = FileOf(task);
   if (!UsesWindow(file)) return UsePageCache(id, task, file);
   const std::uint32_t number = ranges_.NumberOf(file, PieceOffset(task));
-  const bool write = IsWrite(task.io.op);
-  SlotId slot = kNoSlot;
-  if (task.process.path == IoPath::kMmap) {
-    const Entry& entry = EntryOf(task);
-    if (!InTable(task, entry)) {
-      StartFault(task, number, write);
-      return true;
-    }
-    slot = entry.slot;
-  } else {
-    return AccessByCall(id, task, file, number);
+  if (task.process.path != IoPath::kMmap) return AccessByCall(id, task, file, number);
+  const Entry& entry = EntryOf(task);
+  if (!InTable(task, entry)) {
+    StartFault(task, number, IsWrite(task.io.op));
+    return true;
   }
-  task.now_ns += UseCost(task, slot);
+  task.now_ns += UseCost(task, entry.slot);
   FinishPiece(task);
   return !Yields(id, task);
 }
 
+// A read(2) or write(2) of a piece.
 template <Policy P, class Stream>
 bool TimedEngine<P, Stream>::AccessByCall(std::uint32_t id, Task& task, std::uint32_t file, std::uint32_t number) {
   // What the guest's protocol comes down to if nobody is in the way and the range is mapped.
@@ -670,6 +665,7 @@ bool TimedEngine<P, Stream>::Compute(std::uint32_t id, Task& task) {
     if (Yields(id, task)) return false;
   }
   const std::int64_t piece_ns = std::exchange(task.piece_ns, 0);
+  // May be more than the piece: what is interrupted goes on afterwards.
   const std::int64_t lost_ns = lost_ns_ - task.lost_ns;
   SpentOn(task, Spent::kCompute) += piece_ns - lost_ns;
   SpentOn(task, Spent::kLost) += lost_ns;
