@@ -216,25 +216,29 @@ absl::StatusOr<Trace> OneJobAtATime(const Trace& trace, const std::string& drive
   TraceBuilder builder;
   for (const FileInfo& file : trace.files()) builder.AddFile(file.path, file.size);
   for (const TaskInfo& task : tasks) builder.AddTask(task);
+  // By job: where it begins; its tasks do not begin earlier, so that jobs stay in order, those without records too.
+  std::vector<std::int64_t> begins(starts.size());
   std::vector<std::pair<std::int64_t, std::int64_t>> lives(tasks.size(), {-1, 0});
-  std::int64_t shift_ns = 0;
   std::int64_t end_ns = 0;
-  for (std::uint64_t at = 0; at < order.size(); ++at) {
-    Access access = trace[order[at]];
-    auto& [begin, end] = lives[ToIndex(access.task)];
-    // What a task computed before its first record belongs to it, so its job begins when it started.
-    const std::int64_t start_ns = std::min(tasks[ToIndex(access.task)].start_ns, access.time_ns);
-    if (at == 0 || job_of[order[at]] != job_of[order[at - 1]]) {
-      shift_ns = end_ns - (begin < 0 ? start_ns : access.time_ns);
+  for (std::uint32_t job = 0; job < starts.size(); ++job) {
+    begins[job] = end_ns;
+    std::int64_t shift_ns = 0;
+    for (std::uint64_t at = job == 0 ? 0 : first[job - 1]; at < first[job]; ++at) {
+      Access access = trace[order[at]];
+      auto& [begin, end] = lives[ToIndex(access.task)];
+      // What a task computed before its first record belongs to it, so its job begins when it started.
+      const std::int64_t start_ns = std::min(tasks[ToIndex(access.task)].start_ns, access.time_ns);
+      if (at == (job == 0 ? 0 : first[job - 1])) shift_ns = end_ns - (begin < 0 ? start_ns : access.time_ns);
+      if (begin < 0) begin = std::max(begins[job], start_ns + shift_ns);
+      access.time_ns += shift_ns;
+      end_ns = std::max(end_ns, access.time_ns);
+      end = access.time_ns = whole(end_ns);
+      if (absl::Status status = builder.Add(access); !status.ok()) return status;
     }
-    if (begin < 0) begin = std::max<std::int64_t>(0, start_ns + shift_ns);
-    access.time_ns += shift_ns;
-    end_ns = std::max(end_ns, access.time_ns);
-    end = access.time_ns = whole(end_ns);
-    if (absl::Status status = builder.Add(access); !status.ok()) return status;
   }
   for (std::uint32_t i = 0; i < tasks.size(); ++i) {
     TaskInfo task = tasks[i];
+    if (lives[i].first < 0 && jobs[i] != kNone) lives[i] = {begins[jobs[i]], begins[jobs[i]]};
     task.start_ns = whole(std::max<std::int64_t>(0, lives[i].first));
     task.end_ns = std::max(task.start_ns, whole(lives[i].second));
     builder.SetTask(TaskId{i}, task);
