@@ -340,13 +340,6 @@ class TimedEngine {
 
   // The piece of its I/O that a task is at lies in one range.
   std::uint64_t PieceOffset(const Task& task) const { return task.io.offset + task.done; }
-  std::uint32_t FileOf(const Task& task) const {
-    if constexpr (kRecorded) {
-      return task.io.file;
-    } else {
-      return task.process.files[task.io.file];
-    }
-  }
   Entry& EntryOf(Task& task) { return task.tables[task.io.file][ranges_.IndexOf(PieceOffset(task))]; }
   RangesInUse& InUse(Task& task) { return task.in_use[task.io.process]; }
   std::uint64_t PieceLength(const Task& task) const {
@@ -560,7 +553,7 @@ bool TimedEngine<P, Stream>::Advance(std::uint32_t id, Task& task) {
     return true;
   }
   if (!task.has_io) return NextIo(id, task);
-  const std::uint32_t file = FileOf(task);
+  const std::uint32_t file = task.process.files[task.io.file];
   if (!UsesWindow(file)) return UsePageCache(id, task, file);
   const std::uint32_t number = ranges_.NumberOf(file, PieceOffset(task));
   if (task.process.path != IoPath::kMmap) return AccessByCall(id, task, file, number);
