@@ -262,13 +262,14 @@ bool JobPool::Lane::NextJob() {
   return busy_ = new_job_ = true;
 }
 
-bool JobPool::Lane::Next(RecordedIo& io) {
+bool JobPool::Lane::Next(TimedIo& io) {
   while (at_ == end_) {
     if (!NextJob()) return false;
   }
   const JobPool& pool = run_->pool_;
   const Item& item = pool.items_[at_++];
-  io = {.file = ToIndex(kNoFile),
+  io = {.op = Op::kClose,
+        .file = ToIndex(kNoFile),
         .extends = item.extends != 0,
         .new_job = std::exchange(new_job_, false),
         .process = item.process,

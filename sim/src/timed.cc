@@ -1,6 +1,7 @@
 // See daxcache/sim/timed.h; timed_fio.cc and timed_pool.cc have the runs.
 #include "daxcache/sim/timed.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daxcache/policies/builtin.h"
 #include "timed_runs.h"
 
 namespace daxcache {
@@ -41,6 +43,27 @@ TimedJob Sum(std::span<const ProcessResult> results) {
     job.time_ns += one.end_ns - one.begin_ns;
   }
   return job;
+}
+
+TimedEngine MakeEngine(const std::vector<std::uint64_t>& sizes, std::span<const FileFacts> facts, const TimedSpec& spec,
+                       bool recorded) {
+  const auto slots = static_cast<std::uint32_t>(spec.window.bytes() >> spec.range_size.shift());
+  EngineOptions options = spec.engine;
+  options.recorded = recorded;
+  return TimedEngine(sizes, spec.range_size, {.slots = slots, .max_slots = slots},
+                     {.spec = spec.policy, .files = facts}, spec.mechanics, spec.costs, options);
+}
+
+void Finish(const TimedEngine& engine, TimedResult& result) {
+  result.ranges = engine.window().size();
+  result.time_ns = engine.now_ns();
+  result.daemon_requests = engine.daemon().requests();
+  result.host_mappings = engine.host_mappings();
+  result.page_cache_bytes = engine.page_cache().present() * PageCache::kPageBytes;
+  if (result.time_ns > 0) {
+    result.daemon_utilization = std::min(1.0, static_cast<double>(engine.daemon().busy_ns()) /
+                                                  static_cast<double>(result.time_ns) / engine.daemon().threads());
+  }
 }
 
 absl::Status ValidateTimedSpec(const std::vector<std::uint64_t>& sizes, const TimedSpec& spec) {

@@ -65,22 +65,33 @@ std::string_view PatternName(const FioJob& job) {
   return job.random ? "randrw" : "rw";
 }
 
-template <class P>
-absl::StatusOr<TimedResult> Run(const FioJobFile& file, const TimedSpec& spec, const typename P::Options& policy,
-                                const std::function<void(double)>& progress) {
-  using Engine = TimedEngine<P, FioStream>;
+}  // namespace
+
+std::vector<std::uint64_t> FileSizes(const FioJobFile& file) {
+  FileTable table;
+  for (const FioJob& job : file.jobs) FilesOf(job, table);
+  return table.sizes();
+}
+
+absl::Status ValidateTimed(const FioJobFile& file, const TimedSpec& spec) {
+  return ValidateTimedSpec(FileSizes(file), spec);
+}
+
+absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& spec,
+                                       const std::function<void(double)>& progress) {
+  if (absl::Status status = ValidateTimed(file, spec); !status.ok()) return status;
   FileTable table;
   std::vector<JobFiles> files;
   for (const FioJob& job : file.jobs) files.push_back(FilesOf(job, table));
   const std::vector<FileFacts> facts = table.Facts();
-  auto engine = MakeEngine<Engine>(table.sizes(), facts, spec, policy);
+  TimedEngine engine = MakeEngine(table.sizes(), facts, spec, false);
   TimedResult result;
   result.spec = spec;
   for (std::size_t begin = 0; begin < file.jobs.size();) {
     std::size_t end = begin + 1;
     while (end < file.jobs.size() && !file.jobs[end].stonewall) ++end;
     std::vector<FioStream> streams;
-    std::vector<typename Engine::Process> processes;
+    std::vector<TimedEngine::Process> processes;
     for (std::size_t i = begin; i < end; ++i) {
       for (std::uint32_t process = 0; process < file.jobs[i].numjobs; ++process) {
         streams.emplace_back(file.jobs[i], process);
@@ -90,7 +101,7 @@ absl::StatusOr<TimedResult> Run(const FioJobFile& file, const TimedSpec& spec, c
       const FioJob& job = file.jobs[i];
       for (std::uint32_t process = 0; process < job.numjobs; ++process, ++at) {
         processes.push_back(
-            {.stream = &streams[at],
+            {.source = &streams[at],
              .path = PathOf(job.engine),
              .files = files[i][process],
              .start_ns = static_cast<std::int64_t>(job.start_delay_ns),
@@ -115,25 +126,6 @@ absl::StatusOr<TimedResult> Run(const FioJobFile& file, const TimedSpec& spec, c
   }
   Finish(engine, result);
   return result;
-}
-
-}  // namespace
-
-std::vector<std::uint64_t> FileSizes(const FioJobFile& file) {
-  FileTable table;
-  for (const FioJob& job : file.jobs) FilesOf(job, table);
-  return table.sizes();
-}
-
-absl::Status ValidateTimed(const FioJobFile& file, const TimedSpec& spec) {
-  return ValidateTimedSpec(FileSizes(file), spec);
-}
-
-absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& spec,
-                                       const std::function<void(double)>& progress) {
-  if (absl::Status status = ValidateTimed(file, spec); !status.ok()) return status;
-  return WithPolicy(spec,
-                    [&]<class P>(const typename P::Options& policy) { return Run<P>(file, spec, policy, progress); });
 }
 
 }  // namespace v0

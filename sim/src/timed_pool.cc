@@ -8,35 +8,6 @@
 
 namespace daxcache {
 inline namespace v0 {
-namespace {
-
-template <class P>
-TimedResult Run(const JobPool& pool, const PoolOptions& options, const TimedSpec& spec,
-                const typename P::Options& policy, const std::function<void(double)>& progress) {
-  using Engine = TimedEngine<P, JobPool::Lane>;
-  std::vector<FileFacts> facts;
-  for (std::size_t i = 0; i < pool.sizes().size(); ++i) {
-    facts.push_back({.path = pool.trace().files()[i].path, .size = pool.sizes()[i]});
-  }
-  auto engine = MakeEngine<Engine>(pool.sizes(), facts, spec, policy);
-  JobPool::Run run(pool, options.cpu_factor, progress);
-  const auto count =
-      static_cast<std::uint32_t>(std::min<std::size_t>(pool.jobs(), pool.lanes() > 0 ? pool.lanes() : options.jobs));
-  std::vector<JobPool::Lane> lanes(count, JobPool::Lane(run));
-  std::vector<typename Engine::Process> processes;
-  for (JobPool::Lane& lane : lanes) processes.push_back({.stream = &lane});
-  const std::vector<ProcessResult> results = engine.Run(processes);
-  TimedResult result;
-  result.spec = spec;
-  TimedJob& job = result.jobs.emplace_back(Sum(results));
-  job.name = pool.trace().source();
-  job.pattern = "recorded";
-  // Lanes that had nothing left to do ended early, but their job is the whole.
-  Finish(engine, result);
-  return result;
-}
-
-}  // namespace
 
 absl::Status ValidateTimed(const JobPool& pool, const TimedSpec& spec) {
   return ValidateTimedSpec(pool.sizes(), spec);
@@ -48,8 +19,26 @@ absl::StatusOr<TimedResult> RunPool(const JobPool& pool, const PoolOptions& opti
     return absl::InvalidArgumentError("expected at least one job at a time, and a factor of CPU times above 0");
   }
   if (absl::Status status = ValidateTimed(pool, spec); !status.ok()) return status;
-  return WithPolicy(
-      spec, [&]<class P>(const typename P::Options& policy) { return Run<P>(pool, options, spec, policy, progress); });
+  std::vector<FileFacts> facts;
+  for (std::size_t i = 0; i < pool.sizes().size(); ++i) {
+    facts.push_back({.path = pool.trace().files()[i].path, .size = pool.sizes()[i]});
+  }
+  TimedEngine engine = MakeEngine(pool.sizes(), facts, spec, true);
+  JobPool::Run run(pool, options.cpu_factor, progress);
+  const auto count =
+      static_cast<std::uint32_t>(std::min<std::size_t>(pool.jobs(), pool.lanes() > 0 ? pool.lanes() : options.jobs));
+  std::vector<JobPool::Lane> lanes(count, JobPool::Lane(run));
+  std::vector<TimedEngine::Process> processes;
+  for (JobPool::Lane& lane : lanes) processes.push_back({.source = &lane});
+  const std::vector<ProcessResult> results = engine.Run(processes);
+  TimedResult result;
+  result.spec = spec;
+  TimedJob& job = result.jobs.emplace_back(Sum(results));
+  job.name = pool.trace().source();
+  job.pattern = "recorded";
+  // Lanes that had nothing left to do ended early, but their job is the whole.
+  Finish(engine, result);
+  return result;
 }
 
 }  // namespace v0

@@ -52,33 +52,12 @@ zstd -dcq traces/data/kbuild.trace.zst | "$bin/daxsim" --window 64M --trace - --
   fail "standard input"
 diff <(sed 's/^other.trace.zst/-/' "$scratch/report.csv") "$scratch/stdin.csv" || fail "standard input differs"
 
-# Timed runs: any number of threads, the same bytes; a cell of the published table is what the same job gives by itself
-# on its place in the job file.
-for threads in 1 3; do
-  "$bin/daxsim" -w 64M,128M --policy linux,lru --fio tests/cli/randread.fio --format json --threads $threads \
-    >"$scratch/timed-$threads" || fail "--fio"
-done
-cmp "$scratch/timed-1" "$scratch/timed-3" || fail "timed runs differ with threads"
+# Timed runs; daxsim_timed_test.sh has the long ones.
 "$bin/daxsim" -w 64M --fio "--rw=randread --size=64m --numjobs=2 --numjob=3" --format csv >"$scratch/timed.csv" 2>"$scratch/err" ||
   fail "--fio options"
 grep -q 'warning: --fio: option 4: unknown option "numjob" ignored (did you mean "numjobs"?)' "$scratch/err" || fail "warning"
 grep -q '^linux,67108864,2097152,job,randread,psync,2,' "$scratch/timed.csv" || fail "timed csv: $(cat "$scratch/timed.csv")"
-"$bin/daxsim" validate --windows 64 --format json >"$scratch/cells.json" || fail "validate"
-"$bin/daxsim" -w 64G --fio sim/profiles/goyal-2020.fio --format json >"$scratch/jobs.json" || fail "goyal-2020.fio"
-diff <(sed -nE 's/.*"predicted_iops": ([0-9.]+).*/\1/p' "$scratch/cells.json" | sort) \
-  <(sed -nE 's/^ *"iops": ([0-9.]+),/\1/p' "$scratch/jobs.json" | sort) || fail "cells are not what the jobs give"
-
-# The recorded build as a pool of jobs, with and without DAX, and as it was recorded.
-for threads in 1 3; do
-  "$bin/daxsim" -w 64M,1G --policy linux,lru -t kbuild.trace --jobs 16 --vcpus 4 --retouch 2 --cpu-factor 0.5 \
-    --format json --threads $threads >"$scratch/pool-$threads" || fail "--jobs"
-done
-cmp "$scratch/pool-1" "$scratch/pool-3" || fail "pools differ with threads"
-"$bin/daxsim" -t kbuild.trace -j 16 --vcpus 4 --no-dax --format csv >"$scratch/no-dax.csv" || fail "--no-dax"
-[ "$(cut -d, -f14 "$scratch/no-dax.csv" | tail -n 1)" = 0 ] || fail "set-ups without DAX: $(cat "$scratch/no-dax.csv")"
-"$bin/daxsim" -w 1G -t kbuild.trace --as-recorded >"$scratch/as-recorded" || fail "--as-recorded"
-grep -q 'each task at its recorded times' "$scratch/as-recorded" || fail "--as-recorded: $(cat "$scratch/as-recorded")"
-
+"$bin/daxsim" -w 64M --fio "--rw=randrw --size=16m" --format json | grep -q '"timed_runs": \[' || fail "timed json"
 "$bin/daxsim" --advise --fio "--rw=randread --size=256m --io_size=16m" >"$scratch/advice" || fail "--advise"
 grep -q '^Advice: a window of 320M$' "$scratch/advice" || fail "--advise: $(cat "$scratch/advice")"
 refused 2 '--advise: expected --fio, or --jobs N' --advise --trace kbuild.trace

@@ -19,7 +19,7 @@ void Walk(const absl::StatusOr<daxcache::FioJobFile>& file) {
       continue;
     daxcache::FioStream stream(job, job.numjobs - 1);
     const std::vector<std::uint64_t> sizes = stream.FileSizes();
-    daxcache::FioStream::Io io;
+    daxcache::TimedIo io;
     for (int i = 0; i < 1000 && stream.Next(io); ++i) {
       if (io.file >= sizes.size() || io.length == 0 || io.offset > sizes[io.file] ||
           io.length > sizes[io.file] - io.offset) {

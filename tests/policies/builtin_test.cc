@@ -32,6 +32,7 @@ TEST(BuiltinPolicies, EveryHeaderThatDefinesAPolicyIsOnTheList) {
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string file = entry.path().filename().string();
+    if (file == "any_policy.h") continue;  // whichever of them a spec names
     const std::string text = ReadFile(entry.path());
     for (std::size_t at = text.find(kName); at != std::string::npos; at = text.find(kName, at)) {
       at += kName.size();

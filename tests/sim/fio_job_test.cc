@@ -170,10 +170,10 @@ TEST(FioJob, IncludedFilesStandWhereTheyAreIncluded) {
 // --- the I/Os
 // ----------------------------------------------------------------------------------------------------------
 
-std::vector<FioStream::Io> All(const FioJob& job, std::uint32_t process = 0) {
+std::vector<TimedIo> All(const FioJob& job, std::uint32_t process = 0) {
   FioStream stream(job, process);
-  std::vector<FioStream::Io> ios;
-  for (FioStream::Io io; stream.Next(io) && ios.size() < 1'000'000;) ios.push_back(io);
+  std::vector<TimedIo> ios;
+  for (TimedIo io; stream.Next(io) && ios.size() < 1'000'000;) ios.push_back(io);
   return ios;
 }
 

@@ -71,24 +71,24 @@ Trace SmallBuild() {
   return build.Finish();
 }
 
-std::vector<RecordedIo> All(const JobPool& pool, double factor = 1) {
+std::vector<TimedIo> All(const JobPool& pool, double factor = 1) {
   JobPool::Run run(pool, factor);
   JobPool::Lane lane(run);
-  std::vector<RecordedIo> all;
-  for (RecordedIo io; lane.Next(io);) all.push_back(io);
+  std::vector<TimedIo> all;
+  for (TimedIo io; lane.Next(io);) all.push_back(io);
   return all;
 }
 
-std::int64_t Cpu(const std::vector<RecordedIo>& all) {
+std::int64_t Cpu(const std::vector<TimedIo>& all) {
   return std::accumulate(all.begin(), all.end(), std::int64_t{0},
-                         [](std::int64_t sum, const RecordedIo& io) { return sum + io.cpu_ns; });
+                         [](std::int64_t sum, const TimedIo& io) { return sum + io.cpu_ns; });
 }
 
 TEST(JobPool, AJobIsWhatAChildOfTheDriverDoesWithWhatTheDriverDidBefore) {
   const JobPool pool = JobPool::Create(SmallBuild(), {}).value();
   EXPECT_EQ(pool.jobs(), 2u);
   std::vector<std::tuple<Op, std::uint32_t, std::int64_t, bool>> seen;
-  for (const RecordedIo& io : All(pool)) {
+  for (const TimedIo& io : All(pool)) {
     // Whole ms: make computes 100 ms in 1000, cc 300 in 400, ld 50 in 250.
     seen.emplace_back(io.op, io.file, (io.cpu_ns + kMs / 2) / kMs, io.new_job);
   }
@@ -109,7 +109,7 @@ TEST(JobPool, AJobIsWhatAChildOfTheDriverDoesWithWhatTheDriverDidBefore) {
 TEST(JobPool, WritesExtendAsRecorded) {
   const JobPool pool = JobPool::Create(SmallBuild(), {}).value();
   std::vector<bool> extends;
-  for (const RecordedIo& io : All(pool)) {
+  for (const TimedIo& io : All(pool)) {
     if (io.op == Op::kWrite) extends.push_back(io.extends);
   }
   // a.o and a grew to the size that their declaration gives (the largest seen) when they were written.
@@ -135,10 +135,10 @@ TEST(JobPool, NoCpuTimeIsLostNorGained) {
 
 TEST(JobPool, TheRecordedBuildToo) {
   const JobPool pool = JobPool::Create(testing_::KernelBuildToRepeat().trace(), {}).value();
-  const std::vector<RecordedIo> all = All(pool);
+  const std::vector<TimedIo> all = All(pool);
   EXPECT_NEAR(static_cast<double>(Cpu(all)), static_cast<double>(pool.cpu_ns()),
               static_cast<double>(all.size()));  // half a nanosecond a record
-  const auto jobs = std::count_if(all.begin(), all.end(), [](const RecordedIo& io) { return io.new_job; });
+  const auto jobs = std::count_if(all.begin(), all.end(), [](const TimedIo& io) { return io.new_job; });
   EXPECT_LE(static_cast<std::size_t>(jobs), pool.jobs());
   EXPECT_GT(jobs, 50);
 }
@@ -148,7 +148,7 @@ TEST(JobPool, TheLastJobWaitsForAllOthers) {
   JobPool::Run run(pool, 1);
   JobPool::Lane first(run);
   JobPool::Lane second(run);
-  RecordedIo io;
+  TimedIo io;
   ASSERT_TRUE(first.Next(io));
   EXPECT_FALSE(second.Next(io)) << "the link has to wait, and the lane that is left will do it";
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(first.Next(io));
@@ -161,7 +161,7 @@ TEST(JobPool, AsRecordedEachTaskIsAJobAndNothingIsEarlierThanItWas) {
   EXPECT_EQ(pool.jobs(), 4u);
   EXPECT_EQ(pool.lanes(), 3u) << "make, sh and cc at the same time";
   std::vector<std::int64_t> times;
-  for (const RecordedIo& io : All(pool)) {
+  for (const TimedIo& io : All(pool)) {
     EXPECT_EQ(io.cpu_ns, 0);
     times.push_back(io.not_before_ns / kMs);
   }
@@ -189,7 +189,7 @@ TEST_P(OneJobAtATimeTest, IsTheSamePool) {
   EXPECT_EQ(a.cpu_ns(), b.cpu_ns());
   const auto jobs_of = [](const JobPool& pool) {
     std::vector<std::vector<std::tuple<Op, std::uint32_t, std::uint64_t, std::uint64_t>>> jobs;
-    for (const RecordedIo& io : All(pool)) {
+    for (const TimedIo& io : All(pool)) {
       if (io.new_job) jobs.emplace_back();
       if (io.op != Op::kClose) jobs.back().emplace_back(io.op, io.file, io.offset, io.length);
     }

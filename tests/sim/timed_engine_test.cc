@@ -23,18 +23,19 @@ namespace {
 
 constexpr std::uint64_t kRange = std::uint64_t{2} << 20;
 
-struct ListStream {
+struct ListStream final : IoSource {
   struct Io {
     Op op = Op::kRead;
-    std::uint32_t file = 0;
     std::uint64_t offset = 0;
-    std::uint64_t length = 4096;
   };
   std::vector<Io> ios;
   std::size_t at = 0;
-  bool Next(Io& io) {
+
+  explicit ListStream(std::vector<Io> list = {}) : ios(std::move(list)) {}
+  bool Next(TimedIo& io) override {
     if (at == ios.size()) return false;
-    io = ios[at++];
+    io = {.op = ios[at].op, .offset = ios[at].offset, .length = 4096};
+    ++at;
     return true;
   }
 };
@@ -54,8 +55,6 @@ std::span<const std::uint32_t> File(std::size_t file) {
   return std::span(kFiles).subspan(file, 1);
 }
 
-using Engine = TimedEngine<LinuxPolicy<DenseIndex>, ListStream>;
-
 // Round figures; what is not of interest costs nothing.
 CostModel Costs() {
   CostModel costs;
@@ -68,10 +67,12 @@ CostModel Costs() {
   return costs;
 }
 
-std::unique_ptr<Engine> Make(std::vector<std::uint64_t> sizes, std::uint32_t slots, const CostModel& costs = Costs(),
-                             const ReclaimOptions& mechanics = ReclaimOptions::Linux(), EngineOptions options = {}) {
-  return std::make_unique<Engine>(sizes, RangeSize(), WindowOptions{.slots = slots}, LinuxPolicy<DenseIndex>::Options{},
-                                  mechanics, costs, options);
+std::unique_ptr<TimedEngine> Make(std::vector<std::uint64_t> sizes, std::uint32_t slots,
+                                  const CostModel& costs = Costs(),
+                                  const ReclaimOptions& mechanics = ReclaimOptions::Linux(),
+                                  EngineOptions options = {}) {
+  return std::make_unique<TimedEngine>(sizes, RangeSize(), WindowOptions{.slots = slots},
+                                       TimedEngine::PolicyType::Options{}, mechanics, costs, options);
 }
 
 double Nanoseconds(const ProcessResult& result) {
@@ -139,12 +140,12 @@ TEST(TimedEngine, WithoutMissesAnAccessCostsTheHitAlone) {
   ListStream reads{std::vector<ListStream::Io>(1000)};
   ListStream writes{std::vector<ListStream::Io>(1000, {.op = Op::kWrite})};
   ListStream first_write{{{.op = Op::kWrite}}};
-  (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm, .files = File(0)}});
-  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<Engine::Process>{{.stream = &reads, .files = File(0)}})[0]),
+  (void)engine->Run(std::vector<TimedEngine::Process>{{.source = &warm, .files = File(0)}});
+  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<TimedEngine::Process>{{.source = &reads, .files = File(0)}})[0]),
             1000 * 5'000);
-  const auto upgrade = engine->Run(std::vector<Engine::Process>{{.stream = &first_write, .files = File(0)}})[0];
+  const auto upgrade = engine->Run(std::vector<TimedEngine::Process>{{.source = &first_write, .files = File(0)}})[0];
   EXPECT_EQ(upgrade.upgrades, 1u);
-  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<Engine::Process>{{.stream = &writes, .files = File(0)}})[0]),
+  EXPECT_EQ(Nanoseconds(engine->Run(std::vector<TimedEngine::Process>{{.source = &writes, .files = File(0)}})[0]),
             1000 * 8'000);
 }
 
@@ -152,7 +153,7 @@ TEST(TimedEngine, AMissCostsTheWayThereTheSetUpAndTheWayBack) {
   const auto engine = Make({1000 * kRange}, 10'000);
   ListStream stream;
   for (std::uint64_t i = 0; i < 1000; ++i) stream.ios.push_back({.offset = i * kRange});
-  const auto result = engine->Run(std::vector<Engine::Process>{{.stream = &stream, .files = File(0)}})[0];
+  const auto result = engine->Run(std::vector<TimedEngine::Process>{{.source = &stream, .files = File(0)}})[0];
   EXPECT_EQ(result.misses, 1000u);
   // Each of the three varies by a half around its mean; their sum over a thousand by much less.
   EXPECT_NEAR(Nanoseconds(result) / 1000, 20'000 + 70'000 + 20'000 + 5'000, 2'000);
@@ -162,7 +163,7 @@ TEST(TimedEngine, InAWindowOfOneRangeEveryAccessToAnotherPays) {
   const auto engine = Make({100 * kRange}, 1);
   ListStream stream;
   for (std::uint64_t i = 0; i < 1000; ++i) stream.ios.push_back({.offset = i % 100 * kRange});
-  const auto result = engine->Run(std::vector<Engine::Process>{{.stream = &stream, .files = File(0)}})[0];
+  const auto result = engine->Run(std::vector<TimedEngine::Process>{{.source = &stream, .files = File(0)}})[0];
   EXPECT_EQ(result.misses, 1000u);
   EXPECT_GT(Nanoseconds(result) / 1000, 20'000 + 70'000 + 20'000 + 20'000 + 70'000 + 5'000)
       << "set-up and removal one after the other";
@@ -172,8 +173,8 @@ TEST(TimedEngine, ADaemonThatIsAlwaysBusySetsThePace) {
   const auto engine = Make(std::vector<std::uint64_t>(16, 64 * kRange), 64);
   std::vector<ListStream> streams;
   for (std::uint64_t i = 0; i < 16; ++i) streams.push_back(RandomReads(64 * kRange, 2000, i));
-  std::vector<Engine::Process> processes;
-  for (std::uint32_t i = 0; i < 16; ++i) processes.push_back({.stream = &streams[i], .files = File(i)});
+  std::vector<TimedEngine::Process> processes;
+  for (std::uint32_t i = 0; i < 16; ++i) processes.push_back({.source = &streams[i], .files = File(i)});
   const auto results = engine->Run(processes);
   std::uint64_t misses = 0;
   for (const auto& result : results) misses += result.misses;
@@ -187,8 +188,8 @@ TEST(TimedEngine, FaultsOfRangesThatHaveToBeWaitedForAreSinglePages) {
   const auto engine = Make({64 * kRange, 64 * kRange}, 4);
   std::vector<ListStream> streams{RandomReads(64 * kRange, 3000, 1), RandomReads(64 * kRange, 3000, 2)};
   const auto results =
-      engine->Run(std::vector<Engine::Process>{{.stream = &streams[0], .path = IoPath::kMmap, .files = File(0)},
-                                               {.stream = &streams[1], .path = IoPath::kMmap, .files = File(1)}});
+      engine->Run(std::vector<TimedEngine::Process>{{.source = &streams[0], .path = IoPath::kMmap, .files = File(0)},
+                                                    {.source = &streams[1], .path = IoPath::kMmap, .files = File(1)}});
   for (const auto& result : results) {
     EXPECT_EQ(result.reads, 3000u);
     EXPECT_GT(result.faults, result.misses);
@@ -200,24 +201,24 @@ TEST(TimedEngine, FaultsOfRangesThatHaveToBeWaitedForAreSinglePages) {
 TEST(TimedEngine, ProcessesOfOneFileWriteOneAtATime) {
   const auto engine = Make({kRange}, 8);
   ListStream warm{{{.op = Op::kWrite}}};
-  (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm, .files = File(0)}});
+  (void)engine->Run(std::vector<TimedEngine::Process>{{.source = &warm, .files = File(0)}});
   std::vector<ListStream> streams(4, ListStream{std::vector<ListStream::Io>(500, {.op = Op::kWrite})});
-  std::vector<Engine::Process> processes;
-  for (ListStream& stream : streams) processes.push_back({.stream = &stream, .files = File(0)});
+  std::vector<TimedEngine::Process> processes;
+  for (ListStream& stream : streams) processes.push_back({.source = &stream, .files = File(0)});
   const std::int64_t before = engine->now_ns();
   (void)engine->Run(processes);
   EXPECT_GE(engine->now_ns() - before, 4 * 500 * 8'000);
 }
 
 TEST(TimedEngine, ThinkTimeRateAndRuntime) {
-  const auto run = [](Engine::Process process) {
+  const auto run = [](TimedEngine::Process process) {
     const auto engine = Make({kRange}, 8);
     ListStream warm{{{}}};
-    (void)engine->Run(std::vector<Engine::Process>{{.stream = &warm, .files = File(0)}});
+    (void)engine->Run(std::vector<TimedEngine::Process>{{.source = &warm, .files = File(0)}});
     ListStream stream{std::vector<ListStream::Io>(100)};
-    process.stream = &stream;
+    process.source = &stream;
     process.files = File(0);
-    return engine->Run(std::vector<Engine::Process>{process})[0];
+    return engine->Run(std::vector<TimedEngine::Process>{process})[0];
   };
   EXPECT_EQ(Nanoseconds(run({.think_ns = 1'000, .think_blocks = 10})), 100 * 5'000 + 10 * 1'000);
   EXPECT_EQ(Nanoseconds(run({.interval_ns = 10'000})), 100 * 10'000);
@@ -244,10 +245,10 @@ TEST(TimedEngine, ConservationLaws) {
     for (std::size_t i = 0; i < processes_count; ++i) {
       streams.push_back(RandomReads(16 * kRange, 400, random(), static_cast<int>(random() % 101)));
     }
-    std::vector<Engine::Process> processes;
+    std::vector<TimedEngine::Process> processes;
     for (std::size_t i = 0; i < processes_count; ++i) {
       processes.push_back(
-          {.stream = &streams[i], .path = static_cast<IoPath>(random() % 3), .files = File(random() % files)});
+          {.source = &streams[i], .path = static_cast<IoPath>(random() % 3), .files = File(random() % files)});
     }
     for (const auto& result : engine->Run(processes)) {
       EXPECT_EQ(result.reads + result.writes, 400u);
@@ -266,8 +267,8 @@ TEST(TimedEngine, SameSeedSameBytes) {
   const auto run = [](std::uint64_t seed) {
     const auto engine = Make({64 * kRange, 64 * kRange}, 16, Costs(), ReclaimOptions::Linux(), {.seed = seed});
     std::vector<ListStream> streams{RandomReads(64 * kRange, 2000, 1, 30), RandomReads(64 * kRange, 2000, 2, 30)};
-    return engine->Run(std::vector<Engine::Process>{{.stream = &streams[0], .files = File(0)},
-                                                    {.stream = &streams[1], .files = File(1)}});
+    return engine->Run(std::vector<TimedEngine::Process>{{.source = &streams[0], .files = File(0)},
+                                                         {.source = &streams[1], .files = File(1)}});
   };
   const auto once = run(5);
   const auto again = run(5);

@@ -10,14 +10,14 @@ bad() {
   status=1
 }
 
-# The rooms whose headers a file of `room` may include, by folder.
+# Sets `allowed` to the rooms whose headers a file may include, by folder.
 may_include() {
   case $1 in
-    libdaxcache/include/*) echo libdaxcache ;;
-    policies/*) echo libdaxcache policies ;;
-    traces/*) echo libdaxcache traces ;;
-    libdaxcache/src/*) echo libdaxcache policies traces ;;
-    sim/* | python/* | bench/*) echo libdaxcache policies traces sim ;;
+    libdaxcache/include/*) allowed=' libdaxcache ' ;;
+    policies/*) allowed=' libdaxcache policies ' ;;
+    traces/*) allowed=' libdaxcache traces ' ;;
+    libdaxcache/src/*) allowed=' libdaxcache policies traces ' ;;
+    *) allowed=' libdaxcache policies traces sim ' ;;
   esac
 }
 
@@ -31,9 +31,10 @@ for room in libdaxcache policies traces sim; do
 done
 
 while IFS=: read -r file line text; do
-  header=$(sed -E 's/.*["<]([^">]*)[">].*/\1/' <<<"$text")
+  [[ $text =~ [\"\<]([^\"\>]*)[\"\>] ]] || continue
+  header=${BASH_REMATCH[1]}
   if [[ -n ${room_of[$header]:-} ]]; then
-    allowed=" $(may_include "$file") "
+    may_include "$file"
     [[ $allowed == *" ${room_of[$header]} "* ]] || bad "$file:$line: may not include ${room_of[$header]}: $header"
     [[ $text == *'"'* ]] || bad "$file:$line: expected quotes, got <$header>"
   elif [[ $header == daxcache/* ]]; then

@@ -97,5 +97,19 @@ concept Policy = requires(P policy, const P constant, typename P::Key key, Touch
   { constant.CheckInvariants() } -> std::same_as<absl::Status>;
 };
 
+// The optional parts that a driver has to serve.
+template <class P>
+concept NeedsNextUse = requires {
+  requires P::kNeedsNextUse;
+};
+template <class P>
+concept NeedsTime = requires {
+  requires P::kNeedsTime;
+};
+template <class P>
+concept SeesFiles = requires {
+  requires P::kSeesFiles;
+};
+
 }  // namespace v0
 }  // namespace daxcache

@@ -3,7 +3,7 @@
 // number. docs/fio.md tells what differs.
 //
 //   FioStream stream(job, process);
-//   for (FioStream::Io io; stream.Next(io);) …
+//   for (TimedIo io; stream.Next(io);) …
 //
 // Time: O(1) an I/O (with the random map amortized); nothing allocates after construction. Space: an eighth of a byte a
 // block of each file for the random map.
@@ -18,6 +18,7 @@
 
 #include "daxcache/access.h"
 #include "daxcache/sim/fio_job.h"
+#include "daxcache/sim/timed_io.h"
 #include "daxcache/traces/generators.h"
 
 namespace daxcache {
@@ -76,15 +77,8 @@ class FioRandomMap {
   std::vector<std::uint64_t> any_;  // by word of free_: it has a free block
 };
 
-class FioStream {
+class FioStream final : public IoSource {
  public:
-  struct Io {
-    Op op = Op::kRead;
-    std::uint32_t file = 0;    // of the process's files
-    std::uint64_t offset = 0;  // bytes
-    std::uint64_t length = 0;
-  };
-
   FioStream(const FioJob& job, std::uint32_t process)
       : random_(job.seed * 0x9e3779b97f4a7c15u + process),
         kind_(job.distribution.kind),
@@ -130,7 +124,7 @@ class FioStream {
   }
 
   // False: the process has done all its I/O.
-  bool Next(Io& io) {
+  bool Next(TimedIo& io) override {
     for (;;) {
       if (left_ < unit_ || live_ == 0) {
         if (passes_ == 0 || pass_ < unit_) return false;
@@ -150,7 +144,7 @@ class FioStream {
         NextFile();
         continue;
       }
-      io = {write ? Op::kWrite : Op::kRead, at_, file.offset + block * unit_, length};
+      io = {.op = write ? Op::kWrite : Op::kRead, .file = at_, .offset = file.offset + block * unit_, .length = length};
       left_ -= length;
       NextFile();
       return true;

@@ -5,7 +5,7 @@
 //   absl::StatusOr<JobPool> pool = JobPool::Create(trace, {.driver = "make"});
 //   JobPool::Run run(*pool, 1.0);
 //   JobPool::Lane lane(run);                       // one of the jobs under way; as many as `-j` says
-//   for (RecordedIo io; lane.Next(io);) Use(io);
+//   for (TimedIo io; lane.Next(io);) Use(io);
 //
 // What a driver itself does (reading makefiles) stands in front of the next job. Jobs start in recorded order; the last
 // one (the link) when all others have ended.
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daxcache/sim/recorded_io.h"
+#include "daxcache/sim/timed_io.h"
 #include "daxcache/traces/trace.h"
 
 namespace daxcache {
@@ -63,11 +63,10 @@ class JobPool {
     std::uint32_t busy_ = 0;
   };
 
-  class Lane {
+  class Lane final : public IoSource {
    public:
-    using Io = RecordedIo;
     explicit Lane(Run& run) : run_(&run) {}
-    bool Next(RecordedIo& io);
+    bool Next(TimedIo& io) override;
 
    private:
     bool NextJob();

@@ -18,7 +18,6 @@
 #include "daxcache/policy.h"
 #include "daxcache/range_index.h"
 #include "daxcache/reclaim_options.h"
-#include "daxcache/sim/policy_needs.h"
 #include "daxcache/traces/range_stream.h"
 #include "daxcache/traces/trace.h"
 #include "daxcache/window.h"

@@ -1,0 +1,526 @@
+// The steps of the timed engine; see daxcache/sim/timed_engine.h.
+#include "daxcache/sim/timed_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace daxcache {
+inline namespace v0 {
+
+TimedEngine::TimedEngine(std::span<const std::uint64_t> sizes, RangeSize range_size, const WindowOptions& window,
+                         const PolicyType::Options& policy, const ReclaimOptions& mechanics, const CostModel& costs,
+                         const EngineOptions& options)
+    : ranges_(sizes, range_size),
+      window_(ranges_.space(), window, policy),
+      guest_(window_, mechanics),
+      daemon_(options.daemon_threads, options.queues),
+      costs_(costs),
+      jiffy_ns_(options.jiffy_ns),
+      random_(options.seed),
+      cpus_(options.vcpus),
+      retouch_(options.retouch),
+      recorded_(options.recorded),
+      dax_(options.dax),
+      sees_files_(window_.policy().sees_files()),
+      pages_(options.dax && !sees_files_ ? std::span<const std::uint64_t>() : sizes, options.page_cache_pages),
+      files_(sizes.size()),
+      entry_locks_(ranges_.count()),
+      slots_(window_.capacity()),
+      words_(std::max<std::uint64_t>(1, range_size.bytes() / kPageBytes / 64)),
+      touched_(window_.capacity() * words_),
+      written_(window_.capacity() * words_),
+      tasks_(1) {}
+
+std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes) {
+  tasks_.resize(1 + processes.size());
+  live_ = processes.size();
+  running_ = static_cast<std::int64_t>(processes.size());
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    Task& task = tasks_[1 + i];
+    task = Task();
+    task.process = processes[i];
+    task.now_ns = task.result.begin_ns = now_ns_ + task.process.start_ns;
+    task.deadline_ns = task.process.runtime_ns > 0 ? task.now_ns + task.process.runtime_ns : EventQueue::kNever;
+    task.until_think = task.process.think_blocks;
+    if (!recorded_) {
+      if (task.process.path == IoPath::kMmap) {
+        for (const std::uint32_t file : task.process.files) {
+          task.tables.emplace_back(ranges_.first(file + 1) - ranges_.first(file));
+        }
+      }
+    }
+    queue_.Post(task.now_ns, static_cast<std::uint32_t>(1 + i));
+  }
+  while (live_ > 0) {
+    now_ns_ = queue_.next_time();
+    Resume(queue_.Pop());
+  }
+  std::vector<ProcessResult> results;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    now_ns_ = std::max(now_ns_, tasks_[1 + i].result.end_ns);
+    results.push_back(std::move(tasks_[1 + i].result));
+  }
+  return results;
+}
+
+void TimedEngine::Resume(std::uint32_t id) {
+  Task& task = tasks_[id];
+  task.now_ns = now_ns_;
+  if (recorded_) {
+    // What the guest's protocol comes down to for most of those that a freed range wakes: somebody else has it already.
+    if (task.sleeps && task.is_fault && task.why == Spent::kRange && window_.free_slots() == 0 &&
+        window_.Find(task.call.key()) == kNoSlot) {
+      waiting_faults_.push_back(id);
+      return;
+    }
+  }
+  if (cpus_.limited() && !task.on_cpu) {
+    if (!cpus_.Take()) {
+      if (task.sleeps) WakeUp(task);
+      FallAsleep(task, Spent::kCpu);
+      cpus_.WaitAwake(id);
+      return;
+    }
+    task.on_cpu = true;
+  }
+  if (task.retry != nullptr) {
+    if (!task.retry->Retry(id, task.now_ns, WaiterOf{tasks_})) {
+      WakeUp(task);
+      FallAsleep(task, Spent::kLock);
+      return;
+    }
+    task.retry = nullptr;
+  }
+  if (task.sleeps) WakeUp(task);
+  if (id != kWorker) {
+    if (recorded_) {
+      while (AdvanceRecorded(id, task)) {
+      }
+    } else {
+      while (Advance(id, task)) {
+      }
+    }
+    return;
+  }
+  if (!task.in_call) {
+    task.call = guest_.StartWorker();
+    task.in_call = true;
+  }
+  if (!StepCall(id, task)) return;
+  task.in_call = false;
+  GiveUpCpu(task);
+  if (worker_again_at_ns_ != EventQueue::kNever) {
+    queue_.Post(std::max(std::exchange(worker_again_at_ns_, EventQueue::kNever), task.now_ns), kWorker);
+  }
+}
+
+// One step of a process. False: it sleeps, has yielded, or has ended.
+bool TimedEngine::Advance(std::uint32_t id, Task& task) {
+  if (task.in_call) {
+    if (!StepCall(id, task)) return false;
+    task.in_call = false;
+    // A fault has only made the access possible.
+    if (!task.is_fault) FinishPiece(task);
+    return true;
+  }
+  if (!task.has_io) return NextIo(id, task);
+  const std::uint32_t file = task.process.files[task.io.file];
+  if (!UsesWindow(file)) return UsePageCache(id, task, file);
+  const std::uint32_t number = ranges_.NumberOf(file, PieceOffset(task));
+  if (task.process.path != IoPath::kMmap) return AccessByCall(id, task, file, number);
+  const Entry& entry = EntryOf(task);
+  if (!InTable(task, entry)) {
+    StartFault(task, number, IsWrite(task.io.op));
+    return true;
+  }
+  task.now_ns += UseCost(task, entry.slot);
+  FinishPiece(task);
+  return !Yields(id, task);
+}
+
+// A read(2) or write(2) of a piece.
+bool TimedEngine::AccessByCall(std::uint32_t id, Task& task, std::uint32_t file, std::uint32_t number) {
+  // What the guest's protocol comes down to if nobody is in the way and the range is mapped.
+  const bool write = IsWrite(task.io.op);
+  FileLocks& locks = files_[file];
+  if (const std::int64_t until = write ? locks.used_until_ns : locks.written_until_ns; until > task.now_ns) {
+    FallAsleep(task, Spent::kLock);
+    queue_.Post(until, id);
+    return false;
+  }
+  const Touch touch{.file = FileId{file}, .op = task.io.op, .time_ns = task.now_ns};
+  LookupResult found;
+  const bool free = !locks.dax.contended() && !locks.inode.contended() && !(write && locks.inode.held());
+  if (free) found = window_.Lookup(Key{number}, touch);
+  if (!free || found.kind != LookupKind::kHit) {
+    task.is_fault = false;
+    task.call = guest_.StartCall(Key{number}, touch);
+    task.in_call = true;
+    return true;
+  }
+  task.now_ns += UseCost(task, found.slot);
+  locks.used_until_ns = std::max(locks.used_until_ns, task.now_ns);
+  if (write) locks.written_until_ns = task.now_ns;
+  FinishPiece(task);
+  return !Yields(id, task);
+}
+
+void TimedEngine::StartFault(Task& task, std::uint32_t range, bool write) {
+  ++task.result.faults;
+  task.is_fault = true;
+  task.fell_back = false;
+  task.call = guest_.StartFault(
+      Key{range},
+      {.file = FileId{ranges_.file(range)}, .op = write ? Op::kMappedWrite : Op::kMappedRead, .time_ns = task.now_ns});
+  task.in_call = true;
+}
+
+// The same of a lane of recorded jobs.
+bool TimedEngine::AdvanceRecorded(std::uint32_t id, Task& task) {
+  if (task.in_call) {
+    if (!StepCall(id, task)) return false;
+    task.in_call = false;
+    if (std::exchange(task.retouched, nullptr) != nullptr) return true;
+    if (TouchesData(task.io.op)) {
+      FinishPiece(task);
+    } else {
+      task.has_io = false;
+    }
+    return true;
+  }
+  if (!task.has_io) return NextIo(id, task);
+  if (task.to_retouch > 0) {
+    Retouch(task);
+    return true;
+  }
+  if (task.compute_ns > 0) return Compute(id, task);
+  const TimedIo& io = task.io;
+  if (!TouchesData(io.op)) return FileEvent(id, task);
+  if (!UsesWindow(io.file)) return UsePageCache(id, task, io.file);
+  const std::uint32_t number = ranges_.NumberOf(io.file, PieceOffset(task));
+  if (IsMapped(io.op)) {
+    StartFault(task, number, IsWrite(io.op));
+    return true;
+  }
+  if (!io.extends) return AccessByCall(id, task, io.file, number);
+  const Touch touch{.file = FileId{io.file}, .op = io.op, .time_ns = task.now_ns};
+  if (sees_files_) window_.policy().OnNonDax(touch);  // it makes its file hotter
+  task.past_window = true;
+  task.is_fault = false;
+  task.call = guest_.StartCall(Key{number}, touch, 1, true);
+  task.in_call = true;
+  return true;
+}
+
+// It computes for a while on the CPU that it has, and gives way at the end of its time slice, or when others have woken
+// up. At the end of each slice it is due to use its ranges again.
+bool TimedEngine::Compute(std::uint32_t id, Task& task) {
+  RangesInUse& in_use = InUse(task);
+  if (in_use.slice_ns == 0) in_use.slice_ns = kSliceNs;
+  if (task.piece_ns == 0) {
+    task.piece_ns = std::min(task.compute_ns, in_use.slice_ns);
+    if (cpus_.limited()) task.piece_ns = std::min(task.piece_ns, kPieceNs);
+    task.lost_ns = lost_ns_;
+    task.now_ns += task.piece_ns;
+    if (Yields(id, task)) return false;
+  }
+  const std::int64_t piece_ns = std::exchange(task.piece_ns, 0);
+  // May be more than the piece: what is interrupted goes on afterwards.
+  const std::int64_t lost_ns = lost_ns_ - task.lost_ns;
+  SpentOn(task, Spent::kCompute) += piece_ns - lost_ns;
+  SpentOn(task, Spent::kLost) += lost_ns;
+  task.compute_ns -= piece_ns - lost_ns;
+  in_use.slice_ns -= piece_ns;
+  const bool slice_is_over = in_use.slice_ns == 0;
+  if (slice_is_over && dax_) task.to_retouch = in_use.size();
+  if (!cpus_.limited() || !cpus_.Wanted(slice_is_over)) return true;
+  FallAsleep(task, Spent::kCpu);
+  cpus_.WaitForSlice(id);
+  return false;
+}
+
+// Uses the next of its ranges again: a fault if that was taken away meanwhile.
+void TimedEngine::Retouch(Task& task) {
+  RangesInUse& in_use = InUse(task);
+  RangesInUse::Entry& entry = in_use[in_use.size() - task.to_retouch--];
+  if (slots_[ToIndex(entry.slot)].generation == entry.generation) return;
+  task.retouched = &entry;
+  StartFault(task, entry.range, entry.write);
+}
+
+// An open, a close, a deletion; or nothing, where a task has computed until its end.
+bool TimedEngine::FileEvent(std::uint32_t id, Task& task) {
+  const TimedIo& io = task.io;
+  task.has_io = false;
+  if (io.file == ToIndex(kNoFile)) return true;
+  const FileId file{io.file};
+  if (io.op == Op::kOpen && !std::exchange(task.asked, false)) {
+    task.has_io = task.asked = true;
+    SendDirect(id, task, Spent::kOpen, costs_.Direct(kOpenRequests, 0));
+    return false;
+  }
+  bool evicts = io.op == Op::kUnlink;
+  if (sees_files_) {
+    if (dax_) {
+      if (io.op == Op::kOpen) evicts = window_.policy().OnOpen(file, io.length);
+      if (io.op == Op::kClose) evicts = window_.policy().OnClose(file);
+      if (io.op == Op::kUnlink) window_.policy().OnEvict(file);
+    }
+  }
+  if (!evicts) return true;
+  if (!dax_ || sees_files_) pages_.Drop(io.file);
+  if (!dax_) return true;
+  task.is_fault = false;
+  task.call = guest_.StartEviction(file);
+  task.in_call = task.has_io = true;
+  return true;
+}
+
+// Past the window: reads and faults fetch what the page cache does not have, writes go through. A store through a
+// mapping only makes its page dirty.
+bool TimedEngine::UsePageCache(std::uint32_t id, Task& task, std::uint32_t file) {
+  const TimedIo& io = task.io;
+  task.past_window = true;
+  if (!std::exchange(task.asked, false)) {
+    if (sees_files_) {
+      if (dax_) window_.policy().OnNonDax({.file = FileId{file}, .op = io.op, .time_ns = task.now_ns});
+    }
+    std::int64_t service_ns = 0;
+    if (io.op == Op::kWrite) {
+      pages_.Write(file, io.offset, io.length);
+      service_ns = DirectNs(task);
+    } else {
+      const bool ahead = recorded_ || io.offset == 0 || io.offset == task.next_offset;
+      const PageCache::Fetched fetched = pages_.Read(file, io.offset, io.length, ahead);
+      service_ns = costs_.Direct(fetched.requests, fetched.pages);
+    }
+    if (service_ns > 0) {
+      task.asked = true;
+      SendDirect(id, task, Spent::kDirect, service_ns);
+      return false;
+    }
+  }
+  ++task.result.past_window;
+  if (!recorded_) {  // else it is in what its task computes
+    const bool write = IsWrite(io.op);
+    const std::int64_t pages = static_cast<std::int64_t>((io.length + kPageBytes - 1) / kPageBytes);
+    const std::int64_t share = costs_.share[write] * (running_ - 1);
+    std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share +
+                       (pages - 1) * (costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share);
+    if (io.offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
+    task.next_offset = io.offset + io.length;
+    SpentOn(task, Spent::kUse) += use;
+    task.now_ns += use;
+  }
+  FinishPiece(task);
+  return !Yields(id, task);
+}
+
+// Takes the next I/O of the process. False: it rests before, or has ended.
+bool TimedEngine::NextIo(std::uint32_t id, Task& task) {
+  std::int64_t rest_ns = 0;
+  if (task.process.think_ns > 0 && task.until_think == 0) {
+    rest_ns = task.process.think_ns;
+    task.until_think = task.process.think_blocks;
+  } else if (task.process.interval_ns > 0 && task.result.reads + task.result.writes > 0) {
+    rest_ns = task.io_began_ns + task.process.interval_ns - task.now_ns;
+  }
+  if (rest_ns > 0) {
+    FallAsleep(task, Spent::kPause);
+    queue_.Post(task.now_ns + rest_ns, id);
+    return false;
+  }
+  if (task.now_ns >= task.deadline_ns || !task.process.source->Next(task.io)) {
+    task.result.end_ns = task.now_ns;
+    --running_;
+    --live_;
+    GiveUpCpu(task);
+    return false;
+  }
+  if (recorded_) {
+    if (task.io.new_job) task.in_use.clear();
+    if (task.in_use.size() <= task.io.process) task.in_use.resize(task.io.process + 1);
+    const std::int64_t saved_ns = std::min(task.saved_ns, task.io.cpu_ns);
+    task.saved_ns -= saved_ns;
+    task.compute_ns = task.io.cpu_ns - saved_ns;
+  }
+  task.has_io = true;
+  task.past_window = false;
+  task.done = 0;
+  task.io_began_ns = task.now_ns;
+  if (recorded_) {
+    if (const std::int64_t due_ns = task.result.begin_ns + task.io.not_before_ns; due_ns > task.now_ns) {
+      FallAsleep(task, Spent::kPause);
+      queue_.Post(due_ns, id);
+      return false;
+    }
+  }
+  return true;
+}
+
+void TimedEngine::FinishPiece(Task& task) {
+  task.done += PieceLength(task);
+  if (task.done < task.io.length) return;
+  task.has_io = false;
+  ++(IsWrite(task.io.op) ? task.result.writes : task.result.reads);
+  task.result.bytes += task.io.length;
+  task.result.latency.Record(task.now_ns - task.io_began_ns);
+  if (task.until_think > 0) --task.until_think;
+}
+
+// Whether the process can load or store there without a fault.
+bool TimedEngine::InTable(const Task& task, const Entry& entry) const {
+  if (entry.slot == kNoSlot || slots_[ToIndex(entry.slot)].generation != entry.generation) return false;
+  if (IsWrite(task.io.op) && !entry.writable) return false;
+  const std::uint64_t page = ranges_.Within(PieceOffset(task)) / kPageBytes;
+  return !entry.small || ((entry.pages[page / 64] >> (page % 64)) & 1);
+}
+
+void TimedEngine::EnterInTable(Task& task, SlotId slot) {
+  SlotInfo& info = slots_[ToIndex(slot)];
+  info.in_tables = true;
+  info.small = info.small || task.fell_back;
+  if (recorded_) {
+    const auto range = static_cast<std::uint32_t>(task.call.key());
+    const bool write = task.call.touch().op == Op::kMappedWrite;
+    info.small = info.small || !ranges_.whole(range);
+    const RangesInUse::Entry entry = {range, write, slot, info.generation};
+    if (task.retouched != nullptr) {
+      *task.retouched = entry;
+      task.now_ns += costs_.fault;
+      SpentOn(task, Spent::kUse) += costs_.fault;
+      return;
+    }
+    InUse(task).Add(entry, retouch_);
+    // The recorded task took a fault a page.
+    if (!info.small) task.saved_ns += costs_.fault * static_cast<std::int64_t>(PieceLength(task) / kPageBytes);
+    task.now_ns += UseCost(task, slot);
+    return;
+  } else {
+    Entry& entry = EntryOf(task);
+    if (info.small) {
+      if (!entry.small || entry.slot != slot || entry.generation != info.generation) entry.pages.assign(words_, 0);
+      const std::uint64_t page = ranges_.Within(PieceOffset(task)) / kPageBytes;
+      entry.pages[page / 64] |= std::uint64_t{1} << (page % 64);
+    }
+    entry.small = info.small;
+    entry.slot = slot;
+    entry.generation = info.generation;
+    entry.writable = window_.writable(slot);
+  }
+}
+
+// The piece is copied from or to where it is mapped.
+std::int64_t TimedEngine::UseCost(Task& task, SlotId slot) {
+  const bool write = IsWrite(task.io.op);
+  const std::uint64_t offset = PieceOffset(task);
+  const std::uint64_t length = PieceLength(task);
+  const std::int64_t share = costs_.share[write] * (running_ - 1);
+  ++task.result.hits;
+  std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share;
+  if (offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
+  task.next_offset = offset + length;
+  if (recorded_) use = 0;  // in what its task computes
+  std::int64_t touch = 0;
+  const std::uint64_t first = ranges_.Within(offset) / kPageBytes;
+  const std::uint64_t last = (ranges_.Within(offset) + (length > 0 ? length - 1 : 0)) / kPageBytes;
+  for (std::uint64_t page = first; page <= last; ++page) {
+    // Pages after the first cost no system call and no engine, but the copying: what a load or store does.
+    if (page > first && !recorded_) use += costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share;
+    std::uint64_t& touched = touched_[ToIndex(slot) * words_ + page / 64];
+    std::uint64_t& written = written_[ToIndex(slot) * words_ + page / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (page % 64);
+    if ((write ? written : touched) & bit) continue;
+    touch += daemon_.LockedFor(task.now_ns + use + touch);
+    if (recorded_) touch += costs_.host_touch;  // which `use` has else
+    if (write) {
+      written |= bit;
+      touched |= bit;
+    } else {
+      // KVM's legacy MMU fills what precedes the page within its block of eight: the host's fault-around had it.
+      const std::uint64_t block = std::uint64_t{0xff} << (page % 64 & ~std::uint64_t{7});
+      touched |= block & (bit | (bit - 1));
+    }
+  }
+  SpentOn(task, Spent::kUse) += use;
+  SpentOn(task, Spent::kTouch) += touch;
+  return use + touch;
+}
+
+// Goes on with the call under way. True: it is over. False: the task sleeps, or has yielded.
+bool TimedEngine::StepCall(std::uint32_t id, Task& task) {
+  for (;;) {
+    const Action action = guest_.Next(task.call);
+    switch (action.step) {
+      case Step::kLock:
+        if (LockOf(task, action).Acquire(id, action.exclusive, task.now_ns, WaiterOf{tasks_})) break;
+        FallAsleep(task, Spent::kLock);
+        return false;
+      case Step::kUnlock: Unlock(task, action); break;
+      case Step::kSetup:
+        ++task.result.misses;
+        slots_[ToIndex(action.slot)].small = false;
+        host_mappings_ += std::exchange(slots_[ToIndex(action.slot)].on_host, true) ? 0 : 1;
+        Untouch(action.slot);
+        Send(id, task, Spent::kSetup, costs_.service + (action.exclusive ? 0 : costs_.read_only), costs_.mmap,
+             costs_.wake);
+        return false;
+      case Step::kUpgrade:
+        ++task.result.upgrades;
+        Untouch(action.slot);
+        Send(id, task, Spent::kUpgrade, costs_.service, costs_.mmap, costs_.wake);
+        return false;
+      case Step::kRemove:
+        for (std::uint32_t i = 0, slot = ToIndex(action.slot); i < action.count; ++i) {
+          host_mappings_ -= std::exchange(slots_[slot].on_host, false) ? 1 : 0;
+          Untouch(SlotId{std::exchange(slot, ToIndex(guest_.NextInBatch(SlotId{slot})))});
+        }
+        Send(id, task, Spent::kReclaim, costs_.service * action.count, costs_.mmap * action.count, costs_.wake);
+        return false;
+      case Step::kZap: {
+        SlotInfo& slot = slots_[ToIndex(action.slot)];
+        ++slot.generation;
+        if (!slot.in_tables) break;
+        lost_ns_ += costs_.flush;
+        task.now_ns += costs_.zap;
+        SpentOn(task, Spent::kReclaim) += costs_.zap;
+        if (Yields(id, task)) return false;
+        break;
+      }
+      case Step::kUse:
+        if (task.is_fault) {
+          EnterInTable(task, action.slot);
+          break;
+        }
+        task.now_ns += UseCost(task, action.slot);
+        if (Yields(id, task)) return false;
+        break;
+      case Step::kUseDirect:
+        ++task.result.past_window;
+        SendDirect(id, task, Spent::kDirect, DirectNs(task));
+        return false;
+      case Step::kWaitForRange:
+        if (task.is_fault && !std::exchange(task.fell_back, true)) break;  // tries once more, now for a single page
+        if (action.exclusive) {
+          waiting_calls_.push_back(id);
+        } else {
+          waiting_faults_.push_back(id);
+        }
+        FallAsleep(task, Spent::kRange);
+        return false;
+      case Step::kFreed:
+        slots_[ToIndex(action.slot)].in_tables = false;
+        if (action.wake) WakeWaiters(task.now_ns);
+        break;
+      case Step::kKickWorker: KickWorker(task, action.delay_ns); break;
+      case Step::kTryAgain:
+        FallAsleep(task, Spent::kLock);
+        queue_.Post(task.now_ns + 1000, id);
+        return false;
+      case Step::kDone: return true;
+    }
+  }
+}
+
+}  // namespace v0
+}  // namespace daxcache
