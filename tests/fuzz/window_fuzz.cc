@@ -9,11 +9,12 @@
 #include <cstdlib>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "daxcache/guest.h"
-#include "daxcache/policies/builtin.h"
+#include "daxcache/policies/any_policy.h"
 #include "daxcache/window.h"
 
 namespace {
@@ -46,11 +47,14 @@ class Bytes {
 constexpr std::uint32_t kSlots = 6;
 constexpr std::uint32_t kMaxRanges = 10;
 
-template <class P>
 class Fuzzer {
  public:
-  Fuzzer(Bytes& bytes, const ReclaimOptions& mechanics)
-      : bytes_(bytes), window_({}, {.slots = kSlots, .max_slots = kMaxRanges}, {}), guest_(window_, mechanics) {}
+  using P = AnyPolicy<HashIndex>;
+
+  Fuzzer(Bytes& bytes, const PolicySpec& policy, const ReclaimOptions& mechanics)
+      : bytes_(bytes),
+        window_({}, {.slots = kSlots, .max_slots = kMaxRanges}, {.spec = policy}),
+        guest_(window_, mechanics) {}
 
   void Bare() {
     while (!bytes_.empty()) {
@@ -92,7 +96,7 @@ class Fuzzer {
 
  private:
   using Win = Window<P>;
-  using GuestCall = typename Guest<Win>::Call;
+  using GuestCall = Guest<Win>::Call;
   struct LockName {
     Lock lock;
     FileId file;
@@ -325,7 +329,7 @@ class Fuzzer {
   Win window_;
   Guest<Win> guest_;
   std::int64_t time_ = 0;
-  std::array<typename Win::Held, kMaxRanges> held_{};
+  std::array<Win::Held, kMaxRanges> held_{};
   std::vector<Running> calls_;
   std::map<LockName, int> locks_;
   bool kicked_ = false;
@@ -337,22 +341,23 @@ class Fuzzer {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size > 4096) return 0;
   Bytes bytes({data, size});
-  // Of the wrappers one: they differ by what they wrap.
-  using Policies = decltype(BasePolicies<HashIndex>::Join(PolicyList<PerFilePolicy<LruPolicy<HashIndex>>>{}));
-  std::uint32_t chosen = bytes.Below(Policies::kSize);
+  static const std::vector<PolicySpec> policies = [] {
+    std::vector<PolicySpec> specs;
+    for (const std::string_view name : kBasePolicyNames) specs.push_back(ParsePolicySpec(name).value());
+    specs.push_back(
+        ParsePolicySpec("per-file:base=lru").value());  // of the wrappers one: they differ by what they wrap
+    return specs;
+  }();
+  const PolicySpec& policy = policies[bytes.Below(static_cast<std::uint32_t>(policies.size()))];
   const std::uint8_t mode = bytes.Next();
   ReclaimOptions mechanics = mode & 2 ? ReclaimOptions::Demand() : ReclaimOptions::Linux();
   mechanics.send_remove = !(mode & 4);
   mechanics.chunk = 1 + (mode >> 3) % 4;
-  Policies::Any([&]<class P>() {
-    if (chosen-- != 0) return false;
-    Fuzzer<P> fuzzer(bytes, mechanics);
-    if (mode & 1) {
-      fuzzer.Interleaved();
-    } else {
-      fuzzer.Bare();
-    }
-    return true;
-  });
+  Fuzzer fuzzer(bytes, policy, mechanics);
+  if (mode & 1) {
+    fuzzer.Interleaved();
+  } else {
+    fuzzer.Bare();
+  }
   return 0;
 }

@@ -10,6 +10,10 @@
 #include "policies/drive.h"
 
 namespace daxcache {
+
+template class AnyPolicy<DenseIndex>;
+template class AnyPolicy<HashIndex>;
+
 namespace {
 
 using Any = AnyPolicy<DenseIndex>;

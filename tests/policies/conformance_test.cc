@@ -3,51 +3,41 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "daxcache/policies/builtin.h"
+#include "daxcache/policies/any_policy.h"
 #include "daxcache/window.h"
 #include "policies/drive.h"
 
 namespace daxcache {
 namespace {
 
-// A policy over both indexes.
-template <class Hash, class Dense>
-struct Pair {
-  using HashPolicy = Hash;
-  using DensePolicy = Dense;
-};
-template <class Hash, class Dense>
-struct Zip;
-template <class... Hash, class... Dense>
-struct Zip<PolicyList<Hash...>, PolicyList<Dense...>> {
-  using Types = ::testing::Types<Pair<Hash, Dense>...>;
-};
-// `per-file` over two of them: that over the others it is what they are, reference_test.cc shows.
-template <class Index>
-using Tested = decltype(BasePolicies<Index>::Join(
-    PolicyList<PerFilePolicy<LinuxPolicy<Index>>, PerFilePolicy<ArcPolicy<Index>>>{}));
-using AllPolicies = Zip<Tested<HashIndex>, Tested<DenseIndex>>::Types;
+// All of them. Behind AnyPolicy, so that the window and what is below is compiled once an index and not once a policy.
+std::vector<std::string> AllPolicies() {
+  std::vector<std::string> specs(kBasePolicyNames.begin(), kBasePolicyNames.end());
+  for (const std::string_view base : kBasePolicyNames) specs.push_back("per-file:base=" + std::string(base));
+  return specs;
+}
+std::string TestName(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
 
-struct PairName {
-  template <class T>
-  static std::string GetName(int) {
-    using P = typename T::HashPolicy;
-    std::string name(P::kName);
-    if constexpr (WrapsPolicy<P>) name.append("_").append(P::Base::kName);
-    for (char& c : name) c = c == '-' ? '_' : c;
-    return name;
+class PolicyConformance : public ::testing::TestWithParam<std::string> {
+ protected:
+  template <class Index>
+  typename AnyPolicy<Index>::Options Options() const {
+    return {.spec = ParsePolicySpec(GetParam()).value()};
   }
 };
-
-template <class T>
-class PolicyConformance : public ::testing::Test {};
-TYPED_TEST_SUITE(PolicyConformance, AllPolicies, PairName);
+INSTANTIATE_TEST_SUITE_P(Builtin, PolicyConformance, ::testing::ValuesIn(AllPolicies()), TestName);
 
 constexpr std::uint32_t kFiles = 5;
 constexpr std::uint32_t kPerFile = 8;
@@ -61,13 +51,15 @@ void ExpectWhole(const absl::Status& invariants, int step) {
 }
 
 // A window put through everything, step by step at random. `log` is what it did.
-template <Policy P>
+template <class Index>
 class Ordeal {
  public:
-  using Index = typename P::Index;
+  using P = AnyPolicy<Index>;
 
-  explicit Ordeal(std::uint32_t seed)
-      : ranges_(kFiles, kPerFile), window_(ranges_.Space<Index>(), {.slots = 9, .max_slots = 14}, {}), dice_(seed) {}
+  Ordeal(const typename P::Options& options, std::uint32_t seed)
+      : ranges_(kFiles, kPerFile),
+        window_(ranges_.Space<Index>(), {.slots = 9, .max_slots = 14}, options),
+        dice_(seed) {}
 
   void Run(int steps) {
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
@@ -232,15 +224,15 @@ class Ordeal {
   std::vector<std::uint32_t> log_;
 };
 
-TYPED_TEST(PolicyConformance, NamesOnlyWhatMayBeTakenAndKeepsItsListsWhole) {
+TEST_P(PolicyConformance, NamesOnlyWhatMayBeTakenAndKeepsItsListsWhole) {
   std::uint32_t reclaims = 0;
   for (std::uint32_t seed = 1; seed <= 6 && !this->HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    Ordeal<typename TypeParam::HashPolicy> hash(seed);
+    Ordeal<HashIndex> hash(Options<HashIndex>(), seed);
     hash.Run(2500);
-    Ordeal<typename TypeParam::DensePolicy> dense(seed);
+    Ordeal<DenseIndex> dense(Options<DenseIndex>(), seed);
     dense.Run(2500);
-    Ordeal<typename TypeParam::DensePolicy> again(seed);
+    Ordeal<DenseIndex> again(Options<DenseIndex>(), seed);
     again.Run(2500);
     EXPECT_EQ(hash.log(), dense.log());
     EXPECT_EQ(dense.log(), again.log());
@@ -250,15 +242,14 @@ TYPED_TEST(PolicyConformance, NamesOnlyWhatMayBeTakenAndKeepsItsListsWhole) {
 }
 
 // Every set of ranges pinned, in every scope.
-template <Policy P>
-void RefuseEverySet() {
-  using Index = typename P::Index;
+template <class Index>
+void RefuseEverySet(const typename AnyPolicy<Index>::Options& options) {
   constexpr std::uint32_t kSlots = 8;
   const Ranges ranges(2, kSlots / 2);
-  Demand<P> demand(ranges, kSlots);
+  Demand<AnyPolicy<Index>> demand(ranges, kSlots, options);
   for (std::uint32_t number = 0; number < kSlots; ++number) demand.Access(number, 100 - number);
   for (const std::uint32_t number : {0u, 5u, 6u}) demand.Access(number, 100 + number);
-  Window<P>& window = demand.window();
+  Window<AnyPolicy<Index>>& window = demand.window();
   Expect(window.mapped_slots() == kSlots, "all are mapped");
   for (std::uint32_t set = 0; set < (1u << kSlots); ++set) {
     for (std::uint32_t i = 0; i < kSlots; ++i) {
@@ -285,19 +276,19 @@ void RefuseEverySet() {
   ExpectWhole(window.CheckInvariants(), -1);
 }
 
-TYPED_TEST(PolicyConformance, FindsAVictimUnlessAllAreRefused) {
-  RefuseEverySet<typename TypeParam::HashPolicy>();
-  RefuseEverySet<typename TypeParam::DensePolicy>();
+TEST_P(PolicyConformance, FindsAVictimUnlessAllAreRefused) {
+  RefuseEverySet<HashIndex>(Options<HashIndex>());
+  RefuseEverySet<DenseIndex>(Options<DenseIndex>());
 }
 
 // Reclaiming everything, with nothing committed in between, names every slot once.
-template <Policy P>
-void ReclaimAll() {
+template <class Index>
+void ReclaimAll(const typename AnyPolicy<Index>::Options& options) {
   constexpr std::uint32_t kSlots = 50;
   const Ranges ranges(10, 10);
-  Demand<P> demand(ranges, kSlots);
+  Demand<AnyPolicy<Index>> demand(ranges, kSlots, options);
   for (std::uint32_t i = 0; i < 500; ++i) demand.Access(i * 37 % 83, 1000 + i * 7 % 100);
-  Window<P>& window = demand.window();
+  Window<AnyPolicy<Index>>& window = demand.window();
   Expect(window.free_slots() == 0, "nothing is free");
   std::set<SlotId> taken;
   while (taken.size() < kSlots) {
@@ -312,15 +303,15 @@ void ReclaimAll() {
   ExpectWhole(window.CheckInvariants(), -1);
 }
 
-TYPED_TEST(PolicyConformance, NamesNoSlotTwice) {
-  ReclaimAll<typename TypeParam::HashPolicy>();
-  ReclaimAll<typename TypeParam::DensePolicy>();
+TEST_P(PolicyConformance, NamesNoSlotTwice) {
+  ReclaimAll<HashIndex>(Options<HashIndex>());
+  ReclaimAll<DenseIndex>(Options<DenseIndex>());
 }
 
-template <Policy P>
-void OneSlot() {
+template <class Index>
+void OneSlot(const typename AnyPolicy<Index>::Options& options) {
   const Ranges ranges(3, 3);
-  Demand<P> demand(ranges, 1);
+  Demand<AnyPolicy<Index>> demand(ranges, 1, options);
   for (std::uint32_t i = 0; i < 200; ++i) {
     demand.Access(i * 5 % 9, i + 1);
     ExpectWhole(demand.window().CheckInvariants(), static_cast<int>(i));
@@ -328,22 +319,23 @@ void OneSlot() {
   Expect(demand.window().PickVictim(Scope::File(FileId{7})) == kNoSlot, "no victim of a file that has none");
 }
 
-TYPED_TEST(PolicyConformance, ManagesAWindowOfOneRange) {
-  OneSlot<typename TypeParam::HashPolicy>();
-  OneSlot<typename TypeParam::DensePolicy>();
+TEST_P(PolicyConformance, ManagesAWindowOfOneRange) {
+  OneSlot<HashIndex>(Options<HashIndex>());
+  OneSlot<DenseIndex>(Options<DenseIndex>());
 }
 
 // A policy that asks for less than every repeated hit must not miss what it does not see: folding a run of touches of
 // one range as it allows changes no victim.
-template <Policy P>
-std::vector<std::uint32_t> Victims(const Ranges& ranges, const Stream& stream, bool fold) {
+std::vector<std::uint32_t> Victims(const AnyPolicy<DenseIndex>::Options& options, const Ranges& ranges,
+                                   const Stream& stream, bool fold) {
   const std::vector<std::uint64_t> next = NextUses(stream, ranges.size());
-  Demand<P> demand(ranges, 7);
+  Demand<AnyPolicy<DenseIndex>> demand(ranges, 7, options);
+  const Repeats repeats = demand.policy().repeats();
   std::vector<std::uint32_t> victims;
   for (std::size_t at = 0; at < stream.size(); ++at) {
     std::size_t run = 1;
     while (at + run < stream.size() && stream[at + run] == stream[at]) ++run;
-    if (!fold || P::kRepeats == Repeats::kEach || run == 1) {
+    if (!fold || repeats == Repeats::kEach || run == 1) {
       demand.Access(stream[at], next[at]);
       if (demand.victim() != demand.kNone) victims.push_back(demand.victim());
       continue;
@@ -351,35 +343,36 @@ std::vector<std::uint32_t> Victims(const Ranges& ranges, const Stream& stream, b
     demand.Access(stream[at], at);
     if (demand.victim() != demand.kNone) victims.push_back(demand.victim());
     at += run - 1;
-    if (P::kRepeats == Repeats::kOnce) {
+    if (repeats == Repeats::kOnce) {
       Expect(demand.Access(stream[at], next[at]), "a hit", static_cast<std::uint32_t>(at));
     }
   }
   return victims;
 }
 
-TYPED_TEST(PolicyConformance, SeesOfRepeatedHitsWhatItNeeds) {
+TEST_P(PolicyConformance, SeesOfRepeatedHitsWhatItNeeds) {
   const Ranges ranges(10, 4);
   Stream stream = ZipfStream(ranges.size(), 4000, 1.2, 5);
   Dice dice(6);
   for (std::size_t at = 1; at < stream.size(); ++at) {
     if (dice.Below(3) == 0) stream[at] = stream[at - 1];
   }
-  using P = typename TypeParam::DensePolicy;
-  EXPECT_EQ(Victims<P>(ranges, stream, true), Victims<P>(ranges, stream, false));
+  const auto options = Options<DenseIndex>();
+  EXPECT_EQ(Victims(options, ranges, stream, true), Victims(options, ranges, stream, false));
 }
 
 // Options by default are valid, and their names are unlike each other.
-TYPED_TEST(PolicyConformance, HasValidOptions) {
-  using Options = typename TypeParam::DensePolicy::Options;
-  EXPECT_TRUE(Options{}.Validate().ok());
-  std::set<std::string_view> names;
-  ForEachField<Options>([&](const auto& field) {
-    EXPECT_TRUE(names.insert(field.name).second) << field.name;
-    EXPECT_FALSE(field.value.empty());
-    EXPECT_FALSE(field.help.empty());
-    EXPECT_NE(field.name, "base");
-  });
+TEST_P(PolicyConformance, HasValidOptions) {
+  EXPECT_TRUE(Options<DenseIndex>().Validate().ok());
+  EXPECT_TRUE(Options<HashIndex>().Validate().ok());
+  for (const PolicyInfo& info : BuiltinPolicyInfos()) {
+    std::set<std::string_view> names;
+    for (const PolicyInfo::Option& option : info.options) {
+      EXPECT_TRUE(names.insert(option.name).second) << option.name;
+      EXPECT_FALSE(option.value.empty());
+      EXPECT_FALSE(option.help.empty());
+    }
+  }
 }
 
 }  // namespace

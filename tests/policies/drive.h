@@ -14,11 +14,16 @@
 
 #include "daxcache/access.h"
 #include "daxcache/ids.h"
+#include "daxcache/policies/any_policy.h"
 #include "daxcache/policy.h"
 #include "daxcache/range_index.h"
 #include "daxcache/window.h"
 
 namespace daxcache {
+
+// Compiled once, in any_policy_test.cc: it has all policies in it.
+extern template class AnyPolicy<DenseIndex>;
+extern template class AnyPolicy<HashIndex>;
 
 // Ranges 0 … n-1: `per_file` of each file in turn.
 class Ranges {

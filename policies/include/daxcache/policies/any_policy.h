@@ -65,6 +65,8 @@ class AnyPolicy {
   }
   [[nodiscard]] absl::Status CheckInvariants() const { return policy_->CheckInvariants(); }
 
+  Repeats repeats() const { return policy_->repeats; }  // the policy's own kRepeats
+
   // Whether it wants the news of files below (see per_file.h); else they change nothing.
   bool sees_files() const { return policy_->sees_files; }
   bool UsesWindow(FileId file) { return policy_->UsesWindow(file); }
@@ -97,7 +99,7 @@ class AnyPolicy {
 
   class Interface {
    public:
-    explicit Interface(bool files) : sees_files(files) {}
+    Interface(bool files, Repeats own_repeats) : sees_files(files), repeats(own_repeats) {}
     virtual ~Interface() = default;
     virtual void OnResize(std::uint32_t slots) = 0;
     virtual void OnMap(SlotId slot, const Key& key, const Touch& touch) = 0;
@@ -114,14 +116,14 @@ class AnyPolicy {
     virtual void OnEvict(FileId) {}
 
     const bool sees_files;
+    const Repeats repeats;
   };
 
   template <class P>
   class HolderBase : public Interface {
    public:
-    HolderBase(bool files, const typename P::Options& options, const typename Index::Space& space,
-               std::uint32_t max_slots)
-        : Interface(files), policy_(options, space, max_slots) {}
+    HolderBase(const typename P::Options& options, const typename Index::Space& space, std::uint32_t max_slots)
+        : Interface(SeesFiles<P>, P::kRepeats), policy_(options, space, max_slots) {}
     void OnResize(std::uint32_t slots) override { policy_.OnResize(slots); }
     void OnMap(SlotId slot, const Key& key, const Touch& touch) override { policy_.OnMap(slot, key, touch); }
     void OnHit(SlotId slot, const Touch& touch) override { policy_.OnHit(slot, touch); }
@@ -142,13 +144,13 @@ class AnyPolicy {
   class Holder final : public HolderBase<P> {
    public:
     Holder(const typename P::Options& options, const typename Index::Space& space, std::uint32_t max_slots)
-        : HolderBase<P>(false, options, space, max_slots) {}
+        : HolderBase<P>(options, space, max_slots) {}
   };
   template <SeesFiles P>
   class Holder<P> final : public HolderBase<P> {
    public:
     Holder(const typename P::Options& options, const typename Index::Space& space, std::uint32_t max_slots)
-        : HolderBase<P>(true, options, space, max_slots) {}
+        : HolderBase<P>(options, space, max_slots) {}
     bool UsesWindow(FileId file) override { return this->policy_.UsesWindow(file); }
     void OnNonDax(const Touch& touch) override { this->policy_.OnNonDax(touch); }
     bool OnOpen(FileId file, std::uint64_t size) override { return this->policy_.OnOpen(file, size); }
