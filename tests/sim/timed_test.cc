@@ -210,9 +210,6 @@ TEST(Published, PredictionsHold) {
 
 // The kernel build: the windows that take little time here; with DAXCACHE_FULL all, and the bounds of the model.
 TEST(Published, TheKernelBuildHolds) {
-#ifdef DAXCACHE_SANITIZED
-  GTEST_SKIP() << "takes a minute under a sanitizer; the small build runs there";
-#endif
   auto rows = ReadKernelBuild(kProfiles + "published/kernel_build.csv");
   const auto profile = LoadProfile("xu-2021");
   const auto trace = ReadTrace(DAXCACHE_SOURCE_DIR "/traces/data/kbuild-defconfig.dxt.zst");
