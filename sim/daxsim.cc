@@ -71,6 +71,7 @@ struct Settings {
   std::optional<double> cpu_factor;
   std::optional<std::uint32_t> retouch;
   bool no_dax = false;
+  std::optional<CacheMode> cache;
   bool advise = false;
   ByteSize guest_ram;
   double accept = 0.05;
@@ -219,6 +220,21 @@ std::vector<Flag> Flags(Settings& settings) {
        .value = "",
        .help = "timed runs without a window: all files go through the guest's page cache",
        .set = SetTrue(&settings.no_dax)},
+      {.name = "filesystem",
+       .value = "virtiofs|9p",
+       .help = "timed runs: what serves files without DAX; 9p has none",
+       .set = SetWord({"virtiofs", "9p"},
+                      [&](std::size_t at) {
+                        settings.engine.filesystem = at == 0 ? FileSystem::kVirtiofs : FileSystem::kNineP;
+                        settings.no_dax = settings.no_dax || at == 1;
+                      })},
+      {.name = "cache",
+       .value = "MODE",
+       .help =
+           "timed runs: what the guest caches of files without DAX: none, auto or always; of 9p none, mmap or loose; "
+           "default auto, of 9p loose",
+       .set = SetWord({"none", "mmap", "auto", "always", "loose"},
+                      [&](std::size_t at) { settings.cache = static_cast<CacheMode>(at); })},
       {.name = "advise",
        .value = "",
        .help = "how large should the window be? Runs --fio, or --trace with --jobs or --as-recorded, under all sizes, "
@@ -538,6 +554,8 @@ int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
                      .engine = settings.engine});
     timed.back().engine.jiffy_ns = profile->jiffy_ns;
     timed.back().engine.dax = !settings.no_dax;
+    timed.back().engine.cache = settings.cache.value_or(
+        settings.engine.filesystem == FileSystem::kNineP ? CacheMode::kLoose : CacheMode::kAuto);
     if (settings.guest_ram.bytes() > 0) {
       const std::uint64_t window = settings.no_dax ? 0 : spec.window.bytes();
       timed.back().engine.page_cache_pages = PageCacheBytes(settings.guest_ram.bytes(), window) / PageCache::kPageBytes;
@@ -623,9 +641,10 @@ int Run(const std::vector<std::string>& arguments) {
                                            "or --as-recorded"),
                 kExitUsage);
   }
-  if (settings.no_dax && !timed_trace && settings.fio.empty()) {
+  if ((settings.no_dax || settings.cache) && !timed_trace && settings.fio.empty()) {
     return Fail(
-        absl::InvalidArgumentError("--no-dax is of timed runs: expected --fio, --jobs or --as-recorded with it"),
+        absl::InvalidArgumentError(absl::StrCat(settings.cache ? "--cache" : "--no-dax",
+                                                " is of timed runs: expected --fio, --jobs or --as-recorded with it")),
         kExitUsage);
   }
   if (settings.advise && settings.fio.empty() && !timed_trace) {

@@ -408,6 +408,7 @@ const Option kOptions[] = {
     {"numjobs", SetWholeOf<&FioJob::numjobs, 1, 4096>},
     {"iodepth", SetWholeOf<&FioJob::iodepth, 1, 1u << 20>},
     {"direct", SetBoolOf<&FioJob::direct>},
+    {"invalidate", SetBoolOf<&FioJob::invalidate>},
     {"buffered",
      [](Context c, std::string_view v) {
        bool buffered = false;
@@ -480,7 +481,6 @@ constexpr std::string_view kWithoutEffect[] = {
     "gtod_cpu",
     "gtod_reduce",
     "hugepage-size",
-    "invalidate",
     "iodepth_batch",
     "iodepth_batch_complete",
     "iodepth_batch_complete_max",

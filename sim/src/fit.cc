@@ -1,8 +1,10 @@
-// The fit of the cost model; see daxcache/sim/validate.h. J. J. Moré, "The Levenberg-Marquardt algorithm:
-// implementation and theory" (1978); weights after P. J. Huber, "Robust estimation of a location parameter" (1964).
+// The fits of the cost model; see daxcache/sim/validate.h and cache_modes.h. J. J. Moré, "The Levenberg-Marquardt
+// algorithm: implementation and theory" (1978); weights after P. J. Huber, "Robust estimation of a location parameter"
+// (1964).
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "Eigen/Dense"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "daxcache/sim/cache_modes.h"
 #include "daxcache/sim/validate.h"
 
 namespace daxcache {
@@ -20,27 +23,37 @@ constexpr double kStep = 0.04;       // of a parameter's logarithm, for differen
 constexpr double kMostChange = 0.7;  // of a parameter's logarithm, in one step
 constexpr double kLeastGain = 2e-3;  // of the cost, for another step
 
+// A parameter that is fitted.
+struct Fitted {
+  std::string name;
+  std::function<double&(CostModel&)> of;
+};
+template <class Costs>
+std::vector<Fitted> FieldsOf(const std::function<Costs&(CostModel&)>& group) {
+  std::vector<Fitted> fields;
+  for (const CostField<Costs>& field : Costs::Fields()) {
+    fields.push_back({std::string(field.name),
+                      [group, value = field.value](CostModel& costs) -> double& { return group(costs).*value; }});
+  }
+  return fields;
+}
+
+// ln(predicted / published), by cell.
+using ErrorsOf = std::function<absl::StatusOr<std::vector<double>>(const CostModel&)>;
+
+// Levenberg and Marquardt's steps on the logarithms of the parameters.
 class Fitter {
  public:
-  Fitter(const std::vector<PublishedCell>& cells, const FioJobFile& jobs, const TimedSpec& spec,
-         const FitOptions& options)
-      : jobs_(jobs), spec_(spec), options_(options) {
-    for (const PublishedCell& cell : cells) {
-      if (std::find(options.windows.begin(), options.windows.end(), cell.window_gib) != options.windows.end()) {
-        cells_.push_back(cell);
-      }
-    }
-  }
+  Fitter(std::vector<Fitted> parameters, ErrorsOf errors, const FitOptions& options)
+      : parameters_(std::move(parameters)), errors_(std::move(errors)), options_(options) {}
 
-  absl::StatusOr<FitResult> Run() {
-    if (cells_.empty()) return absl::InvalidArgumentError("expected cells of the windows to fit to, got none");
-    constexpr auto kFields = CostModel::Fields();
-    const auto count = static_cast<Eigen::Index>(kFields.size());
-    CostModel costs = spec_.costs;
-    for (const CostModel::Field& field : kFields) {
-      if (!(costs.*field.value > 0)) {
+  // From `costs` on. The result has no residuals yet.
+  absl::StatusOr<FitResult> Run(CostModel costs) {
+    const auto count = static_cast<Eigen::Index>(parameters_.size());
+    for (const Fitted& parameter : parameters_) {
+      if (!(parameter.of(costs) > 0)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("expected parameters above 0 to begin with, got ", std::string(field.name), " = 0"));
+            absl::StrCat("expected parameters above 0 to begin with, got ", parameter.name, " = 0"));
       }
     }
     auto errors = Errors(costs);
@@ -52,7 +65,7 @@ class Fitter {
       Eigen::MatrixXd jacobian(errors->size(), count);
       for (Eigen::Index p = 0; p < count; ++p) {
         CostModel changed = costs;
-        changed.*kFields[static_cast<std::size_t>(p)].value *= std::exp(kStep);
+        parameters_[static_cast<std::size_t>(p)].of(changed) *= std::exp(kStep);
         const auto there = Errors(changed);
         if (!there.ok()) return there.status();
         jacobian.col(p) = (*there - *errors) / kStep;
@@ -70,7 +83,7 @@ class Fitter {
         const Eigen::VectorXd step = -damped.ldlt().solve(gradient);
         CostModel changed = costs;
         for (Eigen::Index p = 0; p < count; ++p) {
-          changed.*kFields[static_cast<std::size_t>(p)].value *=
+          parameters_[static_cast<std::size_t>(p)].of(changed) *=
               std::exp(std::clamp(step[p], -kMostChange, kMostChange));
         }
         auto there = Errors(changed);
@@ -94,18 +107,11 @@ class Fitter {
   }
 
  private:
-  // ln(predicted / published), by cell.
   absl::StatusOr<Eigen::VectorXd> Errors(const CostModel& costs) {
     ++evaluations_;
-    TimedSpec spec = spec_;
-    spec.costs = costs;
-    const auto predictions = PredictCells(cells_, jobs_, spec, options_.windows, options_.threads);
-    if (!predictions.ok()) return predictions.status();
-    Eigen::VectorXd errors(static_cast<Eigen::Index>(predictions->size()));
-    for (std::size_t i = 0; i < predictions->size(); ++i) {
-      errors[static_cast<Eigen::Index>(i)] = std::log((*predictions)[i].predicted_iops / (*predictions)[i].cell.iops);
-    }
-    return errors;
+    const auto errors = errors_(costs);
+    if (!errors.ok()) return errors.status();
+    return Eigen::Map<const Eigen::VectorXd>(errors->data(), static_cast<Eigen::Index>(errors->size()));
   }
   double Weight(double error) const { return std::abs(error) <= options_.huber ? 1 : options_.huber / std::abs(error); }
   double Cost(const Eigen::VectorXd& errors) const {
@@ -123,39 +129,103 @@ class Fitter {
     return sizes[sizes.size() / 2];
   }
 
-  absl::StatusOr<FitResult> Result(CostModel costs, const Eigen::MatrixXd& normal, double scale) {
+  FitResult Result(CostModel costs, const Eigen::MatrixXd& normal, double scale) const {
     FitResult result;
     const Eigen::MatrixXd covariance = normal.completeOrthogonalDecomposition().pseudoInverse() * scale;
     Eigen::Index at = 0;
-    for (const CostModel::Field& field : CostModel::Fields()) {
-      double& value = costs.*field.value;
+    for (const Fitted& parameter : parameters_) {
+      double& value = parameter.of(costs);
       value = std::round(value);
-      result.parameters.push_back(
-          {std::string(field.name), value, value * std::sqrt(std::max(0.0, covariance(at, at)))});
+      result.parameters.push_back({parameter.name, value, value * std::sqrt(std::max(0.0, covariance(at, at)))});
       ++at;
     }
-    TimedSpec spec = spec_;
-    spec.costs = costs;
-    auto residuals = PredictCells(cells_, jobs_, spec, options_.windows, options_.threads);
-    if (!residuals.ok()) return residuals.status();
     result.costs = costs;
-    result.residuals = *std::move(residuals);
     result.evaluations = evaluations_;
     return result;
   }
 
-  std::vector<PublishedCell> cells_;
-  const FioJobFile& jobs_;
-  const TimedSpec& spec_;
+  std::vector<Fitted> parameters_;
+  ErrorsOf errors_;
   const FitOptions& options_;
   int evaluations_ = 0;
 };
 
+TimedSpec With(TimedSpec spec, const CostModel& costs) {
+  spec.costs = costs;
+  return spec;
+}
+
 }  // namespace
 
-absl::StatusOr<FitResult> FitCosts(const std::vector<PublishedCell>& cells, const FioJobFile& jobs,
-                                   const TimedSpec& spec, const FitOptions& options) {
-  return Fitter(cells, jobs, spec, options).Run();
+absl::StatusOr<FitResult> FitCosts(const std::vector<PublishedCell>& all, const FioJobFile& jobs, const TimedSpec& spec,
+                                   const FitOptions& options) {
+  std::vector<PublishedCell> cells;
+  for (const PublishedCell& cell : all) {
+    const auto& windows = options.windows;
+    if (std::find(windows.begin(), windows.end(), cell.window_gib) != windows.end()) cells.push_back(cell);
+  }
+  if (cells.empty()) return absl::InvalidArgumentError("expected cells of the windows to fit to, got none");
+  const auto predict = [&](const CostModel& costs) {
+    return PredictCells(cells, jobs, With(spec, costs), options.windows, options.threads);
+  };
+  const auto errors = [&](const CostModel& costs) -> absl::StatusOr<std::vector<double>> {
+    const auto predictions = predict(costs);
+    if (!predictions.ok()) return predictions.status();
+    std::vector<double> all_errors;
+    for (const Prediction& p : *predictions) all_errors.push_back(std::log(p.predicted_iops / p.cell.iops));
+    return all_errors;
+  };
+  auto result = Fitter(FieldsOf<CostModel>([](CostModel& costs) -> CostModel& { return costs; }), errors, options)
+                    .Run(spec.costs);
+  if (!result.ok()) return result;
+  auto residuals = predict(result->costs);
+  if (!residuals.ok()) return residuals.status();
+  result->residuals = *std::move(residuals);
+  return result;
+}
+
+absl::StatusOr<FitResult> FitModes(const std::vector<ModeCell>& all, const FioJobFile& jobs, const TimedSpec& spec,
+                                   const FitOptions& options) {
+  FioJobFile single;
+  for (const FioJob& job : jobs.jobs) {
+    if (job.numjobs == 1) single.jobs.push_back(job);
+  }
+  const auto fit = [&](FileSystem filesystem, std::vector<Fitted> parameters,
+                       const CostModel& costs) -> absl::StatusOr<FitResult> {
+    std::vector<ModeCell> cells;
+    for (const ModeCell& cell : all) {
+      if (cell.filesystem == filesystem && !cell.dax && cell.Fitted() && cell.job.iops > 0) cells.push_back(cell);
+    }
+    if (cells.empty()) return absl::InvalidArgumentError("expected cells of one process without DAX, got none");
+    const auto errors = [&](const CostModel& there) -> absl::StatusOr<std::vector<double>> {
+      const auto predictions = PredictModes(cells, single, With(spec, there), options.threads);
+      if (!predictions.ok()) return predictions.status();
+      std::vector<double> all_errors;
+      for (const ModePrediction& p : *predictions) {
+        if (!(p.predicted_iops > 0)) {
+          return absl::InvalidArgumentError(absl::StrCat("expected 0 published for ", p.cell.job.JobName(), " on ",
+                                                         p.cell.Options().System(), ", which does not support it"));
+        }
+        all_errors.push_back(std::log(p.predicted_iops / p.cell.job.iops));
+      }
+      return all_errors;
+    };
+    return Fitter(std::move(parameters), errors, options).Run(costs);
+  };
+  std::vector<Fitted> direct = FieldsOf<DirectCosts>([](CostModel& costs) -> DirectCosts& { return costs.direct; });
+  // These only recorded jobs pay, or they are too little to tell.
+  std::erase_if(direct, [](const Fitted& one) {
+    return one.name == "fault_ns" || one.name == "touch_ns" || one.name == "flush_ns";
+  });
+  auto result = fit(FileSystem::kVirtiofs, std::move(direct), spec.costs);
+  if (!result.ok()) return result;
+  auto nine_p = fit(FileSystem::kNineP,
+                    FieldsOf<NinePCosts>([](CostModel& costs) -> NinePCosts& { return costs.nine_p; }), result->costs);
+  if (!nine_p.ok()) return nine_p;
+  for (FittedParameter& parameter : nine_p->parameters) parameter.name.insert(0, "9p ");
+  nine_p->parameters.insert(nine_p->parameters.begin(), result->parameters.begin(), result->parameters.end());
+  nine_p->evaluations += result->evaluations;
+  return nine_p;
 }
 
 }  // namespace v0

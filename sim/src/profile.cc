@@ -87,6 +87,10 @@ absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string&
       return status;
     }
   }
+  profile.has_nine_p = json.contains("9p");
+  if (profile.has_nine_p) {
+    if (absl::Status status = ReadCosts(json["9p"], "9p", path, profile.costs.nine_p); !status.ok()) return status;
+  }
   profile.has_pool = json.contains("pool");
   if (profile.has_pool) {
     const Json& pool = json["pool"];
@@ -140,6 +144,11 @@ std::string ProfileText(const Profile& profile) {
   if (profile.has_direct) {
     for (const DirectCosts::Field& field : DirectCosts::Fields()) {
       json["direct"][std::string(field.name)] = std::llround(profile.costs.direct.*field.value);
+    }
+  }
+  if (profile.has_nine_p) {
+    for (const NinePCosts::Field& field : NinePCosts::Fields()) {
+      json["9p"][std::string(field.name)] = std::llround(profile.costs.nine_p.*field.value);
     }
   }
   if (profile.has_pool) json["pool"] = {{"cpu_factor", profile.cpu_factor}, {"retouch", profile.retouch}};

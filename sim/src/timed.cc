@@ -74,6 +74,7 @@ absl::Status ValidateTimedSpec(const std::vector<std::uint64_t>& sizes, const Ti
                                                    spec.window.ToString()));
   }
   if (absl::Status status = spec.mechanics.Validate(); !status.ok()) return status;
+  if (absl::Status status = spec.engine.Validate(); !status.ok()) return status;
   if (spec.mechanics.chunk > slots && slots < 2) {
     return absl::InvalidArgumentError("expected a window of at least 2 ranges for a timed run");
   }

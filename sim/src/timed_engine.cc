@@ -4,8 +4,28 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "daxcache/units.h"
+
 namespace daxcache {
 inline namespace v0 {
+
+absl::Status EngineOptions::Validate() const {
+  const bool of_9p = cache == CacheMode::kMmap || cache == CacheMode::kLoose;
+  const bool of_virtiofs = cache == CacheMode::kAuto || cache == CacheMode::kAlways;
+  if (filesystem == FileSystem::kNineP) {
+    if (dax) return absl::InvalidArgumentError("expected virtiofs: 9p has no DAX");
+    if (of_virtiofs) return absl::InvalidArgumentError("expected cache none, mmap or loose: those that 9p has");
+  } else if (of_9p) {
+    return absl::InvalidArgumentError("expected cache none, auto or always: those that virtiofs has");
+  }
+  return absl::OkStatus();
+}
+
+std::string EngineOptions::System() const {
+  return absl::StrCat(filesystem == FileSystem::kVirtiofs ? "virtiofs" : "9p",
+                      " cache=", AbslView(kCacheModeNames[static_cast<std::size_t>(cache)]), dax ? ", DAX" : "");
+}
 
 TimedEngine::TimedEngine(std::span<const std::uint64_t> sizes, RangeSize range_size, const WindowOptions& window,
                          const PolicyType::Options& policy, const ReclaimOptions& mechanics, const CostModel& costs,
@@ -22,7 +42,9 @@ TimedEngine::TimedEngine(std::span<const std::uint64_t> sizes, RangeSize range_s
       recorded_(options.recorded),
       dax_(options.dax),
       sees_files_(window_.policy().sees_files()),
-      pages_(options.dax && !sees_files_ ? std::span<const std::uint64_t>() : sizes, options.page_cache_pages),
+      filesystem_(options.filesystem),
+      cache_(options.cache),
+      pages_(HasPages() ? sizes : std::span<const std::uint64_t>(), options.page_cache_pages),
       files_(sizes.size()),
       entry_locks_(ranges_.count()),
       slots_(window_.capacity()),
@@ -268,7 +290,7 @@ bool TimedEngine::FileEvent(std::uint32_t id, Task& task) {
     }
   }
   if (!evicts) return true;
-  if (!dax_ || sees_files_) pages_.Drop(io.file);
+  DropPages(io.file);
   if (!dax_) return true;
   task.is_fault = false;
   task.call = guest_.StartEviction(file);
@@ -276,44 +298,147 @@ bool TimedEngine::FileEvent(std::uint32_t id, Task& task) {
   return true;
 }
 
-// Past the window: reads and faults fetch what the page cache does not have, writes go through. A store through a
-// mapping only makes its page dirty.
+// Past the window: what the page cache does not have is requested, then used.
 bool TimedEngine::UsePageCache(std::uint32_t id, Task& task, std::uint32_t file) {
   const TimedIo& io = task.io;
+  const bool write = IsWrite(io.op);
+  const bool mapped = recorded_ ? IsMapped(io.op) : task.process.path == IoPath::kMmap;
   task.past_window = true;
-  if (!std::exchange(task.asked, false)) {
-    if (sees_files_) {
-      if (dax_) window_.policy().OnNonDax({.file = FileId{file}, .op = io.op, .time_ns = task.now_ns});
+  if (!std::exchange(task.asked, true)) {
+    if (sees_files_ && dax_) {
+      window_.policy().OnNonDax({.file = FileId{file}, .op = io.op, .time_ns = task.now_ns});
     }
-    std::int64_t service_ns = 0;
-    if (io.op == Op::kWrite) {
-      pages_.Write(file, io.offset, io.length);
-      service_ns = DirectNs(task);
+    std::uint64_t& next = task.process.shared != nullptr ? task.process.shared->next_offset : task.next_offset;
+    task.far = io.offset != next;
+    next = io.offset + io.length;
+    task.requests = 0;
+    task.getattr_ns = task.worker_ns = task.guest_ns = task.cache_ns = task.ready_ns = 0;
+    if (filesystem_ == FileSystem::kVirtiofs) {
+      PlanVirtiofs(task, file, mapped);
     } else {
-      const bool ahead = recorded_ || io.offset == 0 || io.offset == task.next_offset;
-      const PageCache::Fetched fetched = pages_.Read(file, io.offset, io.length, ahead);
-      service_ns = costs_.Direct(fetched.requests, fetched.pages);
-    }
-    if (service_ns > 0) {
-      task.asked = true;
-      SendDirect(id, task, Spent::kDirect, service_ns);
-      return false;
+      PlanNineP(task, file, mapped);
     }
   }
+  const std::int64_t notify_ns = filesystem_ == FileSystem::kVirtiofs ? costs_.notify : costs_.nine_p.notify;
+  if (task.getattr_ns > 0) {
+    Send(id, task, Spent::kDirect, std::exchange(task.getattr_ns, 0), 0, notify_ns);
+    return false;
+  }
+  if (task.requests > 0) {
+    --task.requests;
+    Send(id, task, Spent::kDirect, task.request_ns, 0, notify_ns, task.worker_ns);
+    return false;
+  }
+  // Nothing that takes the CPU: with several I/Os under way these waits overlap.
+  if (const std::int64_t ready_ns = std::max(std::exchange(task.ready_ns, 0), task.now_ns + task.cache_ns);
+      ready_ns > task.now_ns) {
+    task.cache_ns = 0;
+    FallAsleep(task, Spent::kDirect);
+    queue_.Post(ready_ns, id);
+    return false;
+  }
+  if (mapped && write && !recorded_ && filesystem_ == FileSystem::kVirtiofs && !WriteBack(id, task)) return false;
+  task.asked = false;
   ++task.result.past_window;
   if (!recorded_) {  // else it is in what its task computes
-    const bool write = IsWrite(io.op);
-    const std::int64_t pages = static_cast<std::int64_t>((io.length + kPageBytes - 1) / kPageBytes);
-    const std::int64_t share = costs_.share[write] * (running_ - 1);
-    std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share +
-                       (pages - 1) * (costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share);
-    if (io.offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
-    task.next_offset = io.offset + io.length;
-    SpentOn(task, Spent::kUse) += use;
-    task.now_ns += use;
+    const auto pages = static_cast<std::int64_t>((io.length + kPageBytes - 1) / kPageBytes);
+    const std::int64_t share = task.process.shared != nullptr ? 0 : costs_.share[write] * (running_ - 1);
+    const std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share +
+                             (pages - 1) * (costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share);
+    Work(task, use + task.guest_ns + (task.far ? costs_.far[write && task.process.path == IoPath::kMmap] : 0));
   }
   FinishPiece(task);
   return !Yields(id, task);
+}
+
+// Without a page cache a call is a request; with one, what is missing is fetched, with read-ahead, and writes go
+// through. A read that follows a write asks for the file's attributes first (FUSE_AUTO_INVAL_DATA).
+void TimedEngine::PlanVirtiofs(Task& task, std::uint32_t file, bool mapped) {
+  const TimedIo& io = task.io;
+  const bool write = IsWrite(io.op);
+  const std::uint64_t pages = (io.length + kPageBytes - 1) / kPageBytes;
+  const bool cached = cache_ != CacheMode::kNone && !task.process.direct;
+  if (!cached || (write && !mapped)) {
+    task.requests = 1;
+    task.request_ns = costs_.Direct((io.length + kDirectBytes - 1) / kDirectBytes, pages);
+    if (!cached) return;
+    pages_.Write(file, io.offset, io.length);
+    files_[file].stale = true;
+    if (!recorded_) task.cache_ns = costs_.cache;
+    return;
+  }
+  if (!mapped && costs_.attr > 0 && std::exchange(files_[file].stale, false)) {
+    task.getattr_ns = costs_.Direct(1, 0);
+    task.guest_ns = costs_.attr;
+  }
+  // Whatever a recorded task did at random, its mappings and reads had read-ahead around them.
+  const bool ahead = recorded_ || io.offset == 0 || !task.far;
+  const PageCache::Fetched fetched = pages_.Read(file, io.offset, io.length, ahead);
+  if (ahead && !mapped && !recorded_) ReadAhead(task, file, fetched);
+  if (fetched.requests == 0) return;
+  task.requests = 1;  // all at once: they do not wait for one another
+  task.request_ns = costs_.Direct(fetched.requests, fetched.pages);
+  // A fault that has waited for its page is taken once more, when who holds the page has woken it.
+  if (!recorded_) task.cache_ns = costs_.cache * (mapped ? 2 : 1);
+}
+
+// A sequential reader finds the next pages on their way: they were requested when it came to those before.
+void TimedEngine::ReadAhead(Task& task, std::uint32_t file, const PageCache::Fetched& fetched) {
+  FileLocks& state = files_[file];
+  std::uint64_t begin = 0;  // of the pages to be requested now
+  if (fetched.requests > 0) {
+    begin = (task.io.offset / kPageBytes + fetched.pages) * kPageBytes;
+  } else if (task.io.offset <= state.ahead_offset && state.ahead_offset < task.io.offset + task.io.length) {
+    task.ready_ns = state.ahead_ready_ns;
+    begin = state.ahead_offset + PageCache::kRequestPages * kPageBytes;
+  } else {
+    return;
+  }
+  state.ahead_offset = begin;
+  state.ahead_ready_ns = 0;
+  if (begin >= pages_.Bytes(file)) return;
+  const PageCache::Fetched next = pages_.Read(file, begin, kPageBytes, true);
+  if (next.requests == 0) return;
+  const FuseDaemon::Handled handled =
+      daemon_.Submit(task.now_ns, Varied(costs_.notify), Varied(costs_.Direct(next.requests, next.pages)), 0, 0);
+  state.ahead_ready_ns = handled.end_ns + Varied(costs_.notify);
+}
+
+// A call past the page cache is one request; through it, each page that is missing is one, and waits for the one
+// before.
+void TimedEngine::PlanNineP(Task& task, std::uint32_t file, bool mapped) {
+  const TimedIo& io = task.io;
+  const Costs::NineP& costs = costs_.nine_p;
+  task.request_ns = costs.request;
+  task.worker_ns = costs.worker;
+  const bool cached = mapped || (cache_ == CacheMode::kLoose && !task.process.direct);
+  if (!cached || (IsWrite(io.op) && !mapped)) {
+    task.requests = static_cast<std::uint32_t>((io.length + kDirectBytes - 1) / kDirectBytes);
+    if (IsWrite(io.op)) task.worker_ns += costs.write;
+    if (!cached) return;
+    pages_.Write(file, io.offset, io.length);
+    task.cache_ns = costs.cache + costs.dirty;
+    return;
+  }
+  const bool ahead = cache_ != CacheMode::kNone && (io.offset == 0 || !task.far);
+  const PageCache::Fetched fetched = pages_.Read(file, io.offset, io.length, ahead);
+  task.requests = static_cast<std::uint32_t>(fetched.pages);
+  task.cache_ns = static_cast<std::int64_t>(fetched.requests) * (costs.cache + (mapped ? costs.fault : 0));
+}
+
+// A store makes its page dirty, and the page is written back at once: the limit on dirty pages of a FUSE filesystem is
+// low (1 % of what all may have), so that a process that writes through a mapping is held to what the daemon writes.
+// False: too many are under way.
+bool TimedEngine::WriteBack(std::uint32_t id, Task& task) {
+  while (!writes_back_.empty() && writes_back_.front() <= task.now_ns) writes_back_.pop_front();
+  if (writes_back_.size() >= kMostWritesBack) {
+    FallAsleep(task, Spent::kDirect);
+    queue_.Post(writes_back_.front(), id);
+    return false;
+  }
+  const FuseDaemon::Handled handled = daemon_.Submit(task.now_ns, Varied(costs_.notify), Varied(DirectNs(task)), 0, id);
+  writes_back_.push_back(handled.end_ns);
+  return true;
 }
 
 // Takes the next I/O of the process. False: it rests before, or has ended.

@@ -65,6 +65,21 @@ std::string_view PatternName(const FioJob& job) {
   return job.random ? "randrw" : "rw";
 }
 
+// A file that the guest does not cache cannot be mapped (FOPEN_DIRECT_IO); with 9p, not to be written.
+bool Supported(const FioJob& job, const EngineOptions& options) {
+  if (options.dax || options.cache != CacheMode::kNone || job.engine != FioEngine::kMmap) return true;
+  return options.filesystem == FileSystem::kNineP && job.read_percent == 100;
+}
+
+// How many I/Os a process has under way: with libaio on virtiofs, past the window, as many as it asks for; 9p waits for
+// each. A process that paces itself is taken to wait too.
+std::uint32_t Lanes(const FioJob& job, const EngineOptions& options) {
+  constexpr std::uint32_t kMost = 1024;  // that a virtqueue holds
+  const bool waits = options.dax || options.filesystem == FileSystem::kNineP || job.engine != FioEngine::kLibaio ||
+                     job.rate_iops > 0 || job.think_ns > 0;
+  return waits ? 1 : std::min(job.iodepth, kMost);
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> FileSizes(const FioJobFile& file) {
@@ -91,34 +106,48 @@ absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& 
     std::size_t end = begin + 1;
     while (end < file.jobs.size() && !file.jobs[end].stonewall) ++end;
     std::vector<FioStream> streams;
-    std::vector<TimedEngine::Process> processes;
+    std::vector<TimedEngine::SharedCpu> cpus;
     for (std::size_t i = begin; i < end; ++i) {
       for (std::uint32_t process = 0; process < file.jobs[i].numjobs; ++process) {
         streams.emplace_back(file.jobs[i], process);
+        if (!file.jobs[i].invalidate) continue;
+        for (const std::uint32_t number : files[i][process]) engine.DropPages(number);
       }
     }
+    cpus.resize(streams.size());
+    std::vector<TimedEngine::Process> processes;
     for (std::size_t i = begin, at = 0; i < end; ++i) {
       const FioJob& job = file.jobs[i];
       for (std::uint32_t process = 0; process < job.numjobs; ++process, ++at) {
-        processes.push_back(
-            {.source = &streams[at],
-             .path = PathOf(job.engine),
-             .files = files[i][process],
-             .start_ns = static_cast<std::int64_t>(job.start_delay_ns),
-             .runtime_ns = static_cast<std::int64_t>(job.runtime_ns),
-             .interval_ns = job.rate_iops > 0 ? static_cast<std::int64_t>(1'000'000'000 / job.rate_iops) : 0,
-             .think_ns = static_cast<std::int64_t>(job.think_ns),
-             .think_blocks = job.think_blocks});
+        if (!Supported(job, spec.engine)) continue;
+        const TimedEngine::Process one = {
+            .source = &streams[at],
+            .path = PathOf(job.engine),
+            .files = files[i][process],
+            .start_ns = static_cast<std::int64_t>(job.start_delay_ns),
+            .runtime_ns = static_cast<std::int64_t>(job.runtime_ns),
+            .interval_ns = job.rate_iops > 0 ? static_cast<std::int64_t>(1'000'000'000 / job.rate_iops) : 0,
+            .think_ns = static_cast<std::int64_t>(job.think_ns),
+            .think_blocks = job.think_blocks,
+            .direct = job.direct && job.engine != FioEngine::kMmap};
+        const std::uint32_t lanes = Lanes(job, spec.engine);
+        processes.insert(processes.end(), lanes, one);
+        if (lanes == 1) continue;
+        for (std::uint32_t lane = 1; lane <= lanes; ++lane) processes[processes.size() - lane].shared = &cpus[at];
       }
     }
     const std::vector<ProcessResult> results = engine.Run(processes);
     for (std::size_t i = begin, at = 0; i < end; ++i) {
       const FioJob& job = file.jobs[i];
-      TimedJob timed = Sum(std::span(results).subspan(at, job.numjobs));
+      const std::size_t lanes = Supported(job, spec.engine) ? std::size_t{job.numjobs} * Lanes(job, spec.engine) : 0;
+      TimedJob timed;
+      if (lanes > 0) timed = Sum(std::span(results).subspan(at, lanes));
+      timed.supported = lanes > 0;
+      timed.processes = job.numjobs;
       timed.name = job.name;
       timed.pattern = PatternName(job);
       timed.engine = job.engine_name;
-      at += file.jobs[i].numjobs;
+      at += lanes;
       result.jobs.push_back(std::move(timed));
     }
     begin = end;

@@ -10,6 +10,12 @@ namespace daxcache {
 inline namespace v0 {
 
 absl::Status ValidateTimed(const JobPool& pool, const TimedSpec& spec) {
+  if (!spec.engine.dax && (spec.engine.filesystem != FileSystem::kVirtiofs || spec.engine.cache == CacheMode::kNone)) {
+    return absl::InvalidArgumentError(
+        "expected virtiofs with cache=auto or always: recorded jobs map their programs, and what 9p takes to open a "
+        "file "
+        "is not known");
+  }
   return ValidateTimedSpec(pool.sizes(), spec);
 }
 

@@ -52,18 +52,21 @@ constexpr std::string_view kQuantileKeys[] = {"p50", "p90", "p99", "p99_9"};
 std::string TimedTableReport(const std::string& title, const std::vector<TimedResult>& runs) {
   std::string out = title + "\n";
   for (const TimedResult& run : runs) {
-    absl::StrAppend(&out, "\nwindow ", run.spec.window.ToString(), " (", Grouped(run.ranges), " ranges of ",
-                    ByteSize(run.spec.range_size.bytes()).ToString(), "), policy ", run.spec.policy.text(),
+    const std::string window =
+        absl::StrCat("window ", run.spec.window.ToString(), " (", Grouped(run.ranges), " ranges of ",
+                     ByteSize(run.spec.range_size.bytes()).ToString(), "), policy ", run.spec.policy.text());
+    absl::StrAppend(&out, "\n", run.spec.engine.dax ? window : run.spec.engine.System() + ", no DAX",
                     "; the daemon handles ", Grouped(run.daemon_requests), " requests and is busy ",
                     Percent(run.daemon_utilization), " of ", HumanTime(run.time_ns), "\n");
     TextTable table(
         {"job", "", "engine", "processes", "IOPS", "bandwidth", "p50", "p99", "hits", "set-ups", "upgrades", "time"},
         {true, true, true, false, false, false, false, false, false, false, false, false});
     for (const TimedJob& job : run.jobs) {
-      table.Add({Printable(job.name), std::string(job.pattern), job.engine, Grouped(job.processes), Count(job.Iops()),
-                 Bandwidth(job), HumanTime(job.total.latency.Quantile(0.5)),
-                 HumanTime(job.total.latency.Quantile(0.99)), Percent(job.HitRatio()), Grouped(job.total.misses),
-                 Grouped(job.total.upgrades), HumanTime(job.total.end_ns - job.total.begin_ns)});
+      table.Add({Printable(job.name), std::string(job.pattern), job.engine, Grouped(job.processes),
+                 job.supported ? Count(job.Iops()) : "not supported", Bandwidth(job),
+                 HumanTime(job.total.latency.Quantile(0.5)), HumanTime(job.total.latency.Quantile(0.99)),
+                 Percent(job.HitRatio()), Grouped(job.total.misses), Grouped(job.total.upgrades),
+                 HumanTime(job.total.end_ns - job.total.begin_ns)});
     }
     out += table.ToString("  ");
     out += "where the processes' time went\n";
@@ -131,6 +134,7 @@ std::string TimedJsonReport(const std::string& profile, const std::vector<TimedR
     one["daemon_requests"] = run.daemon_requests;
     one["daemon_utilization"] = run.daemon_utilization;
     one["host_mappings"] = run.host_mappings;
+    one["system"] = run.spec.engine.System();
     one["page_cache_bytes"] = run.page_cache_bytes;
     one["jobs"] = Json::array();
     for (const TimedJob& job : run.jobs) {
@@ -139,6 +143,7 @@ std::string TimedJsonReport(const std::string& profile, const std::vector<TimedR
       j["pattern"] = job.pattern;
       j["ioengine"] = job.engine;
       j["processes"] = job.processes;
+      j["supported"] = job.supported;
       j["iops"] = job.Iops();
       j["read_iops"] = job.ReadIops();
       j["write_iops"] = job.WriteIops();

@@ -2,9 +2,7 @@
 #include "daxcache/sim/validate.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string_view>
@@ -12,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "csv.h"
 #include "daxcache/units.h"
 
 namespace daxcache {
@@ -21,22 +20,6 @@ namespace {
 constexpr std::string_view kHeader = "window_gib,pattern,ioengine,jobs,read_kib_s,write_kib_s,read_iops,write_iops";
 constexpr std::uint64_t kFileBytes = std::uint64_t{4} << 30;
 constexpr double kMostMapped = 0.8;  // of a window: the worker keeps 20 % free
-
-std::vector<std::string_view> Fields(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t comma = line.find(',');
-    fields.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
-  }
-}
-
-template <class T>
-bool ParseAll(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 double DataGib(const PublishedCell& cell) {
   return static_cast<double>(cell.jobs * kFileBytes) / static_cast<double>(std::uint64_t{1} << 30);
@@ -59,6 +42,8 @@ double ClosedForm(const PublishedCell& cell, const std::map<std::string, std::ma
   return 1 / ((1 - share(cell.window_gib)) * mean_miss + share(cell.window_gib) * hit);
 }
 
+}  // namespace
+
 ErrorSummary SummaryOf(std::vector<double> errors) {
   if (errors.empty()) return {};
   std::sort(errors.begin(), errors.end());
@@ -71,41 +56,29 @@ ErrorSummary SummaryOf(std::vector<double> errors) {
   return {errors.size(), quantile(0.5), quantile(0.9)};
 }
 
-}  // namespace
-
 double Prediction::Error() const {
   return std::abs(predicted_iops / cell.iops - 1);
 }
 
 absl::StatusOr<std::vector<PublishedCell>> ReadWindowSweep(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   std::vector<PublishedCell> cells;
-  std::string line;
-  for (std::size_t number = 1; std::getline(in, line); ++number) {
-    const auto fault = [&](std::string_view what) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ":", number, ": expected ", AbslView(what), ", got \"", line, "\""));
-    };
-    if (number == 1) {
-      if (line != kHeader) return fault(kHeader);
-      continue;
-    }
-    const auto fields = Fields(line);
-    PublishedCell cell;
-    double read = 0;
-    double write = 0;
-    if (fields.size() != 8 || !ParseAll(fields[0], cell.window_gib) || !ParseAll(fields[3], cell.jobs) ||
-        !ParseAll(fields[6], read) || !ParseAll(fields[7], write) || cell.window_gib == 0 || cell.jobs == 0 ||
-        !(read + write > 0)) {
-      return fault("window, pattern, ioengine, jobs and four figures");
-    }
-    cell.pattern = std::string(fields[1]);
-    cell.ioengine = std::string(fields[2]);
-    cell.iops = read + write;
-    cells.push_back(std::move(cell));
-  }
-  if (cells.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": expected cells, got none"));
+  const absl::Status read =
+      ReadCsv(path, kHeader, "window, pattern, ioengine, jobs and four figures", [&](const auto& fields) {
+        PublishedCell cell;
+        double reads = 0;
+        double writes = 0;
+        if (fields.size() != 8 || !ParseAll(fields[0], cell.window_gib) || !ParseAll(fields[3], cell.jobs) ||
+            !ParseAll(fields[6], reads) || !ParseAll(fields[7], writes) || cell.window_gib == 0 || cell.jobs == 0 ||
+            !(reads + writes > 0)) {
+          return false;
+        }
+        cell.pattern = std::string(fields[1]);
+        cell.ioengine = std::string(fields[2]);
+        cell.iops = reads + writes;
+        cells.push_back(std::move(cell));
+        return true;
+      });
+  if (!read.ok()) return read;
   return cells;
 }
 

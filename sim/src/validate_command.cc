@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "daxcache/sim/cache_modes.h"
 #include "daxcache/sim/find_trace.h"
 #include "daxcache/sim/flags.h"
 #include "daxcache/sim/kernel_build.h"
@@ -44,9 +45,11 @@ struct Settings {
   std::vector<std::uint32_t> train = {1, 4, 16, 64};
   std::vector<std::uint32_t> windows;  // empty: all
   std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
-  bool build = false;     // fit: to the kernel build
-  bool no_build = false;  // validate: without it
+  std::vector<std::string> tables;  // empty: all
+  bool build = false;               // fit: to the kernel build
+  bool modes = false;               // … to the cache modes
   std::string build_data;
+  std::string modes_data;
   std::string trace = "kbuild-defconfig.dxt";
   std::string format = "table";
   std::string output;
@@ -87,6 +90,25 @@ std::function<absl::Status(std::string_view)> SetWindows(std::vector<std::uint32
   };
 }
 
+constexpr std::string_view kTables[] = {"window", "modes", "build"};
+
+std::function<absl::Status(std::string_view)> SetTables(std::vector<std::string>* tables) {
+  return [tables](std::string_view text) -> absl::Status {
+    tables->clear();
+    for (;;) {
+      const std::size_t comma = text.find(',');
+      const std::string_view item = text.substr(0, comma);
+      if (std::find(std::begin(kTables), std::end(kTables), item) == std::end(kTables)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("expected some of window, modes, build, got \"", AbslView(item), "\""));
+      }
+      tables->emplace_back(item);
+      if (comma == std::string_view::npos) return absl::OkStatus();
+      text.remove_prefix(comma + 1);
+    }
+  };
+}
+
 std::vector<Flag> Flags(Settings& settings, bool fit) {
   std::vector<Flag> flags = {
       {.name = "data",
@@ -105,13 +127,17 @@ std::vector<Flag> Flags(Settings& settings, bool fit) {
        .value = "FILE",
        .help = "the published kernel build; default sim/profiles/published/kernel_build.csv",
        .set = SetText(&settings.build_data)},
+      {.name = "modes-data",
+       .value = "FILE",
+       .help = "the published cache modes; default sim/profiles/published/cache_modes.csv",
+       .set = SetText(&settings.modes_data)},
       {.name = "trace",
        .value = "FILE",
        .help = "the recorded kernel build behind it; default kbuild-defconfig.dxt, which comes with the project",
        .set = SetText(&settings.trace)},
       {.name = "profile",
        .value = "NAME|FILE",
-       .help = fit ? "where the fit begins; default start-2020; with --build goyal-2020"
+       .help = fit ? "where the fit begins; default start-2020; with --modes and --build goyal-2020"
                    : "what things cost; default goyal-2020; the kernel build has its own, xu-2021",
        .set = SetText(&settings.profile)},
       {.name = "threads",
@@ -131,12 +157,21 @@ std::vector<Flag> Flags(Settings& settings, bool fit) {
                          "fits the profile of the kernel build, from goyal-2020: what a request costs, the machine's "
                          "speed, and how many ranges a task uses again in a time slice",
                      .set = SetTrue(&settings.build)});
-  } else {
     flags.push_back(
-        {.name = "no-build", .value = "", .help = "without the kernel build", .set = SetTrue(&settings.no_build)});
+        {.name = "modes",
+         .value = "",
+         .help = "fits what virtiofs without DAX and 9p cost to the cache modes with one process, and keeps what "
+                 "the profile says of DAX",
+         .set = SetTrue(&settings.modes)});
+  } else {
+    flags.push_back({.name = "tables",
+                     .value = "NAME,…",
+                     .help = "only these of window, modes (nine systems, with and without DAX) and build (the kernel "
+                             "build); default: all",
+                     .set = SetTables(&settings.tables)});
     flags.push_back({.name = "windows",
                      .value = "GIB,…",
-                     .help = "only these windows of the table, and no kernel build; default: all",
+                     .help = "only these windows of the table of windows, and no other table; default: all",
                      .set = SetWindows(&settings.windows)});
     flags.push_back(
         {.name = "format",
@@ -174,14 +209,21 @@ struct Summaries {
   ErrorSummary closed_form;
 };
 
-std::string JsonText(const std::vector<Prediction>& all, const std::vector<BuildPrediction>& builds) {
-  const Summaries summaries(all);
+std::string JsonText(const std::vector<Prediction>& all, const std::vector<ModePrediction>& modes,
+                     const std::vector<BuildPrediction>& builds) {
   Json json;
-  json["summary"]["window_held_out"] = SummaryJson(summaries.held_out);
-  json["summary"]["window_starved"] = SummaryJson(summaries.starved);
-  json["summary"]["window_baseline"] = SummaryJson(summaries.baseline);
-  json["summary"]["window_fitted"] = SummaryJson(summaries.fitted);
-  json["summary"]["window_starved_closed_form"] = SummaryJson(summaries.closed_form);
+  if (!all.empty()) {
+    const Summaries summaries(all);
+    json["summary"]["window_held_out"] = SummaryJson(summaries.held_out);
+    json["summary"]["window_starved"] = SummaryJson(summaries.starved);
+    json["summary"]["window_baseline"] = SummaryJson(summaries.baseline);
+    json["summary"]["window_fitted"] = SummaryJson(summaries.fitted);
+    json["summary"]["window_starved_closed_form"] = SummaryJson(summaries.closed_form);
+  }
+  if (!modes.empty()) {
+    json["summary"]["modes_fitted"] = SummaryJson(SummarizeModes(modes, true));
+    json["summary"]["modes_held_out"] = SummaryJson(SummarizeModes(modes, false));
+  }
   for (const BuildPrediction& build : builds) {
     if (build.row.window_mib == 0) continue;
     const std::string key = absl::StrCat(build.row.window_mib);
@@ -203,6 +245,18 @@ std::string JsonText(const std::vector<Prediction>& all, const std::vector<Build
                              {"predicted_iops", p.predicted_iops},
                              {"error", p.Error()}});
   }
+  for (const ModePrediction& p : modes) {
+    json["cells"].push_back({{"table", "cache_modes"},
+                             {"system", p.cell.Options().System()},
+                             {"window_gib", p.cell.job.window_gib},
+                             {"pattern", p.cell.job.pattern},
+                             {"ioengine", p.cell.job.ioengine},
+                             {"jobs", p.cell.job.jobs},
+                             {"held_out", !p.cell.Fitted()},
+                             {"published_iops", p.cell.job.iops},
+                             {"predicted_iops", p.predicted_iops},
+                             {"error", p.Error()}});
+  }
   return json.dump(2) + "\n";
 }
 
@@ -211,13 +265,17 @@ std::string Signed(double error) {
   return absl::StrCat(percent < 0 ? "−" : "+", Percent(std::abs(error)));
 }
 
+std::string Iops(double value) {
+  return Grouped(static_cast<std::uint64_t>(std::llround(value)));
+}
+
 std::string TableText(const std::vector<Prediction>& all) {
+  if (all.empty()) return "";
   TextTable table({"window", "pattern", "engine", "jobs", "published", "predicted", "error", ""},
                   {false, true, true, false, false, false, false, true});
-  const auto count = [](double value) { return Grouped(static_cast<std::uint64_t>(std::llround(value))); };
   for (const Prediction& p : all) {
     table.Add({absl::StrCat(p.cell.window_gib, " GiB"), p.cell.pattern, p.cell.ioengine, absl::StrCat(p.cell.jobs),
-               count(p.cell.iops), count(p.predicted_iops), Signed(p.predicted_iops / p.cell.iops - 1),
+               Iops(p.cell.iops), Iops(p.predicted_iops), Signed(p.predicted_iops / p.cell.iops - 1),
                p.held_out ? p.starved ? "held out, starved" : "held out" : "fitted"});
   }
   const Summaries summaries(all);
@@ -230,6 +288,27 @@ std::string TableText(const std::vector<Prediction>& all) {
   add("    a closed form with three numbers a job", summaries.closed_form);
   add("  of those, not starved", summaries.baseline);
   add("fitted", summaries.fitted);
+  return table.ToString("") + "\n" + summary.ToString("");
+}
+
+std::string ModesText(const std::vector<ModePrediction>& all) {
+  if (all.empty()) return "";
+  TextTable table({"system", "pattern", "engine", "jobs", "published", "predicted", "error", ""},
+                  {true, true, true, false, false, false, false, true});
+  for (const ModePrediction& p : all) {
+    const PublishedCell& job = p.cell.job;
+    const auto figure = [](double iops) { return iops > 0 ? Iops(iops) : "not supported"; };
+    table.Add({p.cell.Options().System(), job.pattern, job.ioengine, absl::StrCat(job.jobs), figure(job.iops),
+               figure(p.predicted_iops), job.iops > 0 ? Signed(p.predicted_iops / job.iops - 1) : "",
+               p.cell.Fitted() ? p.cell.dax ? "one process" : "fitted" : "held out"});
+  }
+  TextTable summary({"errors", "cells", "median", "90th percentile"}, {true, false, false, false});
+  for (const bool fitted : {true, false}) {
+    const ErrorSummary of = SummarizeModes(all, fitted);
+    if (of.cells == 0) continue;
+    summary.Add({fitted ? "cache modes, one process" : "cache modes, four", Grouped(of.cells), Percent(of.median),
+                 Percent(of.p90)});
+  }
   return table.ToString("") + "\n" + summary.ToString("");
 }
 
@@ -251,7 +330,7 @@ std::string BuildText(const std::vector<BuildPrediction>& builds, std::uint32_t 
                dax ? Signed(build.ratio / build.published_ratio - 1) : "", dax ? fixed(build.ratio_half_k, 3) : "",
                dax ? fixed(build.ratio_double_k, 3) : ""});
   }
-  return "\n" + table.ToString("");
+  return table.ToString("");
 }
 
 // The recorded build, the published times, and the profile of that machine.
@@ -269,6 +348,34 @@ absl::StatusOr<Build> ReadBuild(const Settings& settings) {
   auto pool = JobPool::Create(*trace, {});
   if (!pool.ok()) return absl::Status(pool.status().code(), absl::StrCat(*path, ": ", pool.status().message()));
   return Build{*std::move(rows), *std::move(pool)};
+}
+
+std::function<bool(const std::string&)> ToStandardError() {
+  return [](const std::string& text) {
+    std::cerr << text << "\n";
+    return true;
+  };
+}
+
+void PrintParameters(const FitResult& result) {
+  TextTable parameters({"parameter", "ns", "standard error"}, {true, false, false});
+  for (const FittedParameter& parameter : result.parameters) {
+    parameters.Add({parameter.name, Grouped(static_cast<std::uint64_t>(parameter.value)),
+                    Grouped(static_cast<std::uint64_t>(std::llround(parameter.standard_error)))});
+  }
+  std::cerr << "\n" << parameters.ToString("");
+}
+
+int FitModesCommand(const Settings& settings, const FioJobFile& jobs, const TimedSpec& spec, Profile profile) {
+  const auto cells = ReadCacheModes(Found(settings.modes_data, "published/cache_modes.csv"));
+  if (!cells.ok()) return Fail(cells.status(), kExitData);
+  const auto result = FitModes(
+      *cells, jobs, spec, {.threads = static_cast<int>(settings.threads), .huber = 0.1, .report = ToStandardError()});
+  if (!result.ok()) return Fail(result.status(), kExitData);
+  PrintParameters(*result);
+  profile.costs = result->costs;
+  profile.has_direct = profile.has_nine_p = true;
+  return Print(ProfileText(profile), settings.output);
 }
 
 int FitBuildCommand(const Settings& settings, const Profile& start) {
@@ -301,9 +408,12 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
   if (!rest->empty()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest->front(), "\"")), kExitUsage);
   }
-  if (settings.profile.empty()) settings.profile = settings.build ? "goyal-2020" : "start-2020";
+  if (settings.profile.empty()) settings.profile = settings.build || settings.modes ? "goyal-2020" : "start-2020";
   auto profile = LoadProfile(settings.profile);
   if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
+  if (settings.build && settings.modes) {
+    return Fail(absl::InvalidArgumentError("expected one of --build and --modes, got both"), kExitUsage);
+  }
   if (settings.build) return FitBuildCommand(settings, *profile);
   auto cells = ReadWindowSweep(Found(settings.data, "published/dax_window_sweep.csv"));
   if (!cells.ok()) return Fail(cells.status(), kExitData);
@@ -321,15 +431,33 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
   spec.costs = profile->costs;
   spec.engine.jiffy_ns = profile->jiffy_ns;
   const int threads = static_cast<int>(settings.threads);
+  if (settings.modes) return FitModesCommand(settings, *jobs, spec, *profile);
   if (!fit) {
-    const auto predictions = [&] {
-      Progress progress("predicting");
-      return PredictCells(*cells, *jobs, spec, settings.train, threads, [&](double share) { progress.Update(share); });
-    }();
-    if (!predictions.ok()) return Fail(predictions.status(), kExitData);
+    const auto wanted = [&](std::string_view table) {
+      if (!settings.windows.empty()) return table == "window";
+      return settings.tables.empty() ||
+             std::find(settings.tables.begin(), settings.tables.end(), table) != settings.tables.end();
+    };
+    std::vector<Prediction> windows;
+    if (wanted("window")) {
+      Progress progress("predicting windows");
+      auto predicted =
+          PredictCells(*cells, *jobs, spec, settings.train, threads, [&](double share) { progress.Update(share); });
+      if (!predicted.ok()) return Fail(predicted.status(), kExitData);
+      windows = *std::move(predicted);
+    }
+    std::vector<ModePrediction> modes;
+    if (wanted("modes")) {
+      const auto systems = ReadCacheModes(Found(settings.modes_data, "published/cache_modes.csv"));
+      if (!systems.ok()) return Fail(systems.status(), kExitData);
+      Progress progress("predicting cache modes");
+      auto predicted = PredictModes(*systems, *jobs, spec, threads, [&](double share) { progress.Update(share); });
+      if (!predicted.ok()) return Fail(predicted.status(), kExitData);
+      modes = *std::move(predicted);
+    }
     std::vector<BuildPrediction> builds;
     std::uint32_t k = 0;
-    if (!settings.no_build && settings.windows.empty()) {
+    if (wanted("build")) {
       const auto machine = LoadProfile("xu-2021");
       if (!machine.ok()) return Fail(machine.status(), kExitData);
       const auto build = ReadBuild(settings);
@@ -341,25 +469,21 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
       builds = *std::move(predicted);
       k = machine->retouch;
     }
-    return Print(
-        settings.format == "json" ? JsonText(*predictions, builds) : TableText(*predictions) + BuildText(builds, k),
-        settings.output);
+    if (settings.format == "json") return Print(JsonText(windows, modes, builds), settings.output);
+    std::string text;
+    for (const std::string& part : {TableText(windows), ModesText(modes), BuildText(builds, k)}) {
+      absl::StrAppend(&text, text.empty() || part.empty() ? "" : "\n", part);
+    }
+    return Print(text, settings.output);
   }
   FitOptions options;
   options.windows = settings.train;
   options.threads = threads;
-  options.report = [](const std::string& text) {
-    std::cerr << text << "\n";
-    return true;
-  };
+  options.report = ToStandardError();
   const auto result = FitCosts(*cells, *jobs, spec, options);
   if (!result.ok()) return Fail(result.status(), kExitData);
-  TextTable parameters({"parameter", "ns", "standard error"}, {true, false, false});
-  for (const FittedParameter& parameter : result->parameters) {
-    parameters.Add({parameter.name, Grouped(static_cast<std::uint64_t>(parameter.value)),
-                    Grouped(static_cast<std::uint64_t>(std::llround(parameter.standard_error)))});
-  }
-  std::cerr << "\n" << parameters.ToString("") << "\n" << TableText(result->residuals);
+  PrintParameters(*result);
+  std::cerr << "\n" << TableText(result->residuals);
   Profile fitted = *profile;
   fitted.name = "goyal-2020";
   fitted.costs = result->costs;

@@ -16,8 +16,8 @@ struct CostField {
   std::string_view help;
 };
 
-// What does not go through the window: writes that extend their file, files without DAX, opens; and what recorded jobs
-// pay beside their accesses.
+// virtiofs without DAX: what does not go through the window, as writes that extend their file, files without DAX,
+// opens; and what recorded jobs pay beside their accesses.
 struct DirectCosts {
   double request_ns = 0;  // the daemon handles a FUSE_READ, FUSE_WRITE, FUSE_OPEN, …
   double notify_ns = 0;   // from such a request until an idle daemon runs, and from its answer until the task does
@@ -25,6 +25,8 @@ struct DirectCosts {
   double fault_ns = 0;    // the guest maps a page of its page cache, or a range of the window, into a process
   double touch_ns = 0;    // a vCPU touches a page of the window first: EPT violation, and the fault in the VMM
   double flush_ns = 0;    // a vCPU that runs is interrupted because something touched is unmapped, in guest or host
+  double cache_ns = 0;    // the guest puts into its page cache what a read or fault has missed, or a call writes
+  double attr_ns = 0;  // after its FUSE_GETATTR, a read that follows a write drops what is cached; 0: it asks nothing
 
   using Field = CostField<DirectCosts>;
   static constexpr auto Fields() {
@@ -35,6 +37,32 @@ struct DirectCosts {
         Field{"fault_ns", &DirectCosts::fault_ns, "the guest maps a page or a range into a process"},
         Field{"touch_ns", &DirectCosts::touch_ns, "the first touch of a page of the window"},
         Field{"flush_ns", &DirectCosts::flush_ns, "a vCPU is interrupted as something touched is unmapped"},
+        Field{"cache_ns", &DirectCosts::cache_ns, "the guest's page cache takes up what was missed or is written"},
+        Field{"attr_ns", &DirectCosts::attr_ns, "a read after a write drops what is cached"},
+    };
+  }
+};
+
+// virtio-9p: each page is a request of its own, and each request waits for its answer, whatever the queue depth.
+struct NinePCosts {
+  double request_ns = 0;  // the VMM's main loop takes a request and gives its answer, one at a time
+  double worker_ns = 0;   // in between one of its threads does what is asked, with any number of others
+  double notify_ns = 0;   // from a request until an idle main loop runs, and from its answer until the task does
+  double write_ns = 0;    // … and so much longer a Twrite than a Tread
+  double cache_ns = 0;    // the guest puts into its page cache what a read or fault has missed, or a call writes
+  double dirty_ns = 0;    // … and so much longer what a call writes
+  double fault_ns = 0;    // a page fault
+
+  using Field = CostField<NinePCosts>;
+  static constexpr auto Fields() {
+    return std::array{
+        Field{"request_ns", &NinePCosts::request_ns, "the VMM's main loop handles a request"},
+        Field{"worker_ns", &NinePCosts::worker_ns, "a thread of the VMM does what it asks"},
+        Field{"notify_ns", &NinePCosts::notify_ns, "the way of a request to the VMM, or back"},
+        Field{"write_ns", &NinePCosts::write_ns, "more for a Twrite"},
+        Field{"cache_ns", &NinePCosts::cache_ns, "the guest's page cache takes up what was missed or is written"},
+        Field{"dirty_ns", &NinePCosts::dirty_ns, "more for what is written through it"},
+        Field{"fault_ns", &NinePCosts::fault_ns, "a page fault"},
     };
   }
 };
@@ -59,6 +87,7 @@ struct CostModel {
   double share_read_ns = 0;   // what every other task that runs adds to a read or load: memory, caches
   double share_write_ns = 0;  // … to a write or store
   DirectCosts direct = {};
+  NinePCosts nine_p = {};
 
   using Field = CostField<CostModel>;
   static constexpr auto Fields() {

@@ -62,6 +62,7 @@ class PageCache {
     }
   }
 
+  std::uint64_t Bytes(std::uint32_t file) const { return (first_[file + 1] - first_[file]) * kPageBytes; }
   std::uint64_t present() const { return present_; }
 
  private:

@@ -1,6 +1,7 @@
 // Profiles: the cost model's parameters of a machine that somebody measured, as data. One is a JSON file of the keys
-// name, summary, source, jiffy_ns; dax, an object of CostModel's parameters; direct, one of DirectCosts'; and pool, of
-// what recorded jobs need (`cpu_factor`, `retouch`). Every parameter is present, but direct and pool may be missing.
+// name, summary, source, jiffy_ns; dax, an object of CostModel's parameters; direct, one of DirectCosts'; 9p, one of
+// NinePCosts'; and pool, of what recorded jobs need (`cpu_factor`, `retouch`). Every parameter of an object is present;
+// direct, 9p and pool may be missing.
 //
 //   absl::StatusOr<Profile> profile = LoadProfile("goyal-2020");     // or a path
 #pragma once
@@ -23,6 +24,7 @@ struct Profile {
   CostModel costs;
   bool has_direct = false;
   bool has_pool = false;
+  bool has_nine_p = false;
   double cpu_factor = 1;      // of this machine's CPU times to those of the recorded kernel builds
   std::uint32_t retouch = 0;  // EngineOptions::retouch
 };

@@ -42,6 +42,7 @@ struct TimedJob {
   std::string_view pattern;  // "randread", …; of recorded jobs "recorded"
   std::string engine;        // fio's name of it; of recorded jobs empty
   std::uint32_t processes = 1;
+  bool supported = true;     // false: how its files are cached does not allow what it does, and it did nothing
   ProcessResult total;       // of its processes: sums; from the first's begin to the last's end
   std::int64_t time_ns = 0;  // summed over its processes
 

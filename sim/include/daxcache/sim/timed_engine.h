@@ -18,9 +18,12 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "daxcache/access.h"
 #include "daxcache/guest.h"
 #include "daxcache/policies/any_policy.h"
@@ -65,16 +68,35 @@ enum class Spent : std::uint8_t {
 };
 inline constexpr std::size_t kNumSpent = 14;
 
+// What serves the files that do not use the window, and how the guest caches them.
+enum class FileSystem : std::uint8_t { kVirtiofs, kNineP };
+enum class CacheMode : std::uint8_t {
+  kNone,    // every call is a request; mappings do not work (9p: private ones do, page by page)
+  kMmap,    // 9p: only mappings are cached
+  kAuto,    // virtiofs: through the page cache
+  kAlways,  // … and attributes are believed for ever
+  kLoose,   // 9p: through the page cache
+};
+// By CacheMode, as the mount options have them.
+inline constexpr std::array<std::string_view, 5> kCacheModeNames = {"none", "mmap", "auto", "always", "loose"};
+
 struct EngineOptions {
-  std::uint32_t daemon_threads = 0;    // of each queue; 0: it handles requests in line
-  std::uint32_t queues = 1;            // of requests
-  std::uint32_t vcpus = 0;             // of the guest; 0: one for each task
-  std::uint32_t retouch = 0;           // ranges that a recorded task uses again in each of its time slices
-  bool recorded = false;               // the processes are lanes that run recorded jobs, one after another
-  bool dax = true;                     // false: all files go through the guest's page cache …
-  std::uint64_t page_cache_pages = 0;  // … of so many pages; 0: no limit
+  std::uint32_t daemon_threads = 0;               // of each queue; 0: it handles requests in line
+  std::uint32_t queues = 1;                       // of requests
+  std::uint32_t vcpus = 0;                        // of the guest; 0: one for each task
+  std::uint32_t retouch = 0;                      // ranges that a recorded task uses again in each of its time slices
+  bool recorded = false;                          // the processes are lanes that run recorded jobs, one after another
+  bool dax = true;                                // false: no file uses the window …
+  FileSystem filesystem = FileSystem::kVirtiofs;  // … but this, and what is cached …
+  CacheMode cache = CacheMode::kAuto;
+  std::uint64_t page_cache_pages = 0;  // … takes so many pages; 0: no limit
   std::int64_t jiffy_ns = 1'000'000;   // HZ = 1000
   std::uint64_t seed = 1;              // of the variation of latencies
+
+  // virtiofs has the cache modes none, auto and always, 9p none, mmap and loose, and no DAX.
+  [[nodiscard]] absl::Status Validate() const;
+  // What serves the files: "virtiofs cache=auto, DAX", "9p cache=loose".
+  std::string System() const;
 };
 
 struct ProcessResult {
@@ -97,6 +119,11 @@ class TimedEngine {
   using PolicyType = AnyPolicy<DenseIndex>;
   using WindowType = Window<PolicyType>;
 
+  // What the lanes of one process share that has several I/Os under way at once.
+  struct SharedCpu {
+    std::int64_t free_at_ns = 0;
+    std::uint64_t next_offset = ~std::uint64_t{0};
+  };
   struct Process {
     IoSource* source = nullptr;                 // borrowed for the run
     IoPath path = IoPath::kCall;                // of recorded tasks each access says it
@@ -106,6 +133,8 @@ class TimedEngine {
     std::int64_t interval_ns = 0;               // least time between the beginnings of two I/Os
     std::int64_t think_ns = 0;                  // rests so long …
     std::uint32_t think_blocks = 1;             // … after so many I/Os
+    bool direct = false;                        // O_DIRECT: past the guest's page cache
+    SharedCpu* shared = nullptr;                // borrowed: it is a lane of a process
   };
 
   // `sizes`: of the files, in bytes. All options are valid (`Validate` said so).
@@ -116,6 +145,11 @@ class TimedEngine {
   // Runs the processes to their end, from the mount's present time on; the mount goes on from the last one's end. The
   // results stand in the order of the processes.
   std::vector<ProcessResult> Run(std::span<const Process> processes);
+
+  // Nothing of the file stays in the guest's page cache: posix_fadvise(POSIX_FADV_DONTNEED).
+  void DropPages(std::uint32_t file) {
+    if (HasPages()) pages_.Drop(file);
+  }
 
   const WindowType& window() const { return window_; }
   const FuseDaemon& daemon() const { return daemon_; }
@@ -133,7 +167,8 @@ class TimedEngine {
   // FUSE_OPEN; FUSE_FLUSH and FUSE_RELEASE when it is closed; and a FUSE_LOOKUP, as compilers look for a header in
   // several folders, and that a file is not there the guest may not cache (virtiofsd answers such with an error).
   static constexpr std::uint64_t kOpenRequests = 4;
-  static constexpr std::uint32_t kWorker = 0;  // the task that is the reclaim worker
+  static constexpr std::size_t kMostWritesBack = 12;  // FUSE_DEFAULT_MAX_BACKGROUND
+  static constexpr std::uint32_t kWorker = 0;         // the task that is the reclaim worker
 
   // The ranges of the files, numbered.
   class Ranges {
@@ -188,13 +223,25 @@ class TimedEngine {
           page(Whole(model.direct.page_ns)),
           fault(Whole(model.direct.fault_ns)),
           host_touch(Whole(model.direct.touch_ns)),
-          flush(Whole(model.direct.flush_ns)) {}
+          flush(Whole(model.direct.flush_ns)),
+          cache(Whole(model.direct.cache_ns)),
+          attr(Whole(model.direct.attr_ns)),
+          nine_p{.request = Whole(model.nine_p.request_ns),
+                 .worker = Whole(model.nine_p.worker_ns),
+                 .notify = Whole(model.nine_p.notify_ns),
+                 .write = Whole(model.nine_p.write_ns),
+                 .cache = Whole(model.nine_p.cache_ns),
+                 .dirty = Whole(model.nine_p.dirty_ns),
+                 .fault = Whole(model.nine_p.fault_ns)} {}
     static std::int64_t Whole(double ns) { return std::llround(ns); }
     std::int64_t service, read_only, mmap, wake, zap;
     std::int64_t far[2];  // [1]: of a store
     std::int64_t share[2];
     std::int64_t use[3][2];
-    std::int64_t request, notify, page, fault, host_touch, flush;
+    std::int64_t request, notify, page, fault, host_touch, flush, cache, attr;
+    struct NineP {
+      std::int64_t request, worker, notify, write, cache, dirty, fault;
+    } nine_p;
     // FUSE_READs or FUSE_WRITEs of so many bytes.
     std::int64_t Direct(std::uint64_t requests, std::uint64_t pages) const {
       return request * static_cast<std::int64_t>(requests) + page * static_cast<std::int64_t>(pages);
@@ -216,10 +263,18 @@ class TimedEngine {
     bool has_io = false;     // `io` is under way …
     std::uint64_t done = 0;  // … and so many bytes of it are done
     bool in_call = false;
-    bool is_fault = false;     // the call is a page fault
-    bool fell_back = false;    // … that found no free range to map 2 MiB at once
-    bool past_window = false;  // the I/O does not use the window
-    bool asked = false;        // … and its request has been sent
+    bool is_fault = false;        // the call is a page fault
+    bool fell_back = false;       // … that found no free range to map 2 MiB at once
+    bool past_window = false;     // the I/O does not use the window
+    bool asked = false;           // … and it is known what it takes:
+    std::uint32_t requests = 0;   // so many requests …
+    std::int64_t request_ns = 0;  // … of so long each, one after another, …
+    std::int64_t worker_ns = 0;   // … and so long outside the server's queue,
+    std::int64_t getattr_ns = 0;  // after one that takes so long, if there is one,
+    std::int64_t cache_ns = 0;    // then so long until the pages can be used,
+    std::int64_t ready_ns = 0;    // … which are not there before,
+    std::int64_t guest_ns = 0;    // and so much work of the guest's.
+    bool far = false;             // it does not follow the one before
     bool sleeps = false;
     RwSemaphore* retry = nullptr;  // to be tried again on waking up
     Spent why = Spent::kUse;       // it sleeps
@@ -250,6 +305,10 @@ class TimedEngine {
     // Hits do not go through the inode lock one by one: until when the last one holds it, for writing and at all.
     std::int64_t written_until_ns = 0;
     std::int64_t used_until_ns = 0;
+    // Where the pages begin that are read ahead, and when they will be there.
+    std::uint64_t ahead_offset = ~std::uint64_t{0};
+    std::int64_t ahead_ready_ns = 0;
+    bool stale = false;  // written since a call last read it: what is cached of it may not be believed
   };
   struct SlotInfo {
     std::uint32_t generation = 0;  // grows whenever the range goes out of the guest's page tables
@@ -303,6 +362,10 @@ class TimedEngine {
   bool Compute(std::uint32_t id, Task& task);
   void Retouch(Task& task);
   bool UsePageCache(std::uint32_t id, Task& task, std::uint32_t file);
+  void PlanVirtiofs(Task& task, std::uint32_t file, bool mapped);
+  void PlanNineP(Task& task, std::uint32_t file, bool mapped);
+  void ReadAhead(Task& task, std::uint32_t file, const PageCache::Fetched& fetched);
+  bool WriteBack(std::uint32_t id, Task& task);
   bool FileEvent(std::uint32_t id, Task& task);
   void StartFault(Task& task, std::uint32_t range, bool write);
   bool AccessByCall(std::uint32_t id, Task& task, std::uint32_t file, std::uint32_t number);
@@ -340,13 +403,14 @@ class TimedEngine {
     });
   }
 
+  // `after_ns`: of it, what is done outside the daemon's queue.
   void Send(std::uint32_t id, Task& task, Spent why, std::int64_t service_ns, std::int64_t locked_ns,
-            std::int64_t wake_ns) {
+            std::int64_t wake_ns, std::int64_t after_ns = 0) {
     const FuseDaemon::Handled handled = daemon_.Submit(task.now_ns, Varied(wake_ns), Varied(service_ns), locked_ns, id);
     SpentOn(task, Spent::kQueue) += handled.begin_ns - task.now_ns;
     FallAsleep(task, why);
     task.asleep_since_ns = handled.begin_ns;
-    queue_.Post(handled.end_ns + Varied(wake_ns), id);
+    queue_.Post(handled.end_ns + (after_ns > 0 ? Varied(after_ns) : 0) + Varied(wake_ns), id);
   }
   void SendDirect(std::uint32_t id, Task& task, Spent why, std::int64_t service_ns) {
     Send(id, task, why, service_ns, 0, costs_.notify);
@@ -403,6 +467,19 @@ class TimedEngine {
     waiting_calls_.pop_front();
   }
 
+  bool HasPages() const { return !dax_ || sees_files_; }
+  // The guest works for a task: lanes of one process take turns.
+  void Work(Task& task, std::int64_t ns) {
+    if (SharedCpu* const cpu = task.process.shared; cpu != nullptr) {
+      const std::int64_t begin = std::max(task.now_ns, cpu->free_at_ns);
+      SpentOn(task, Spent::kCpu) += begin - task.now_ns;
+      task.now_ns = begin;
+      cpu->free_at_ns = begin + ns;
+    }
+    SpentOn(task, Spent::kUse) += ns;
+    task.now_ns += ns;
+  }
+
   Ranges ranges_;
   WindowType window_;
   GuestType guest_;
@@ -416,6 +493,8 @@ class TimedEngine {
   bool recorded_;
   bool dax_;
   bool sees_files_;
+  FileSystem filesystem_;
+  CacheMode cache_;
   PageCache pages_;
   std::int64_t now_ns_ = 0;
   std::int64_t lost_ns_ = 0;  // so long would a CPU have been interrupted that was always busy
@@ -429,6 +508,7 @@ class TimedEngine {
   std::vector<Task> tasks_;
   std::deque<std::uint32_t> waiting_calls_;
   std::vector<std::uint32_t> waiting_faults_;
+  std::deque<std::int64_t> writes_back_;  // when those under way will have been answered
   std::int64_t worker_again_at_ns_ = EventQueue::kNever;
   std::int64_t running_ = 0;  // processes that do not sleep
   std::size_t live_ = 0;      // processes that have not ended

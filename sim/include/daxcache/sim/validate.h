@@ -50,6 +50,8 @@ struct ErrorSummary {
   double p90 = 0;
 };
 
+ErrorSummary SummaryOf(std::vector<double> errors);
+
 // NotFound, or InvalidArgument as "path:line: expected …, got …".
 [[nodiscard]] absl::StatusOr<std::vector<PublishedCell>> ReadWindowSweep(const std::string& path);
 
