@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "daxcache/policies/builtin.h"
 #include "daxcache/sim/advise.h"
 #include "daxcache/sim/find_trace.h"
@@ -72,6 +73,9 @@ struct Settings {
   std::optional<std::uint32_t> retouch;
   bool no_dax = false;
   std::optional<CacheMode> cache;
+  absl::Duration idle;
+  ByteSize grow_from;
+  std::optional<std::uint32_t> devices;
   bool advise = false;
   ByteSize guest_ram;
   double accept = 0.05;
@@ -235,6 +239,11 @@ std::vector<Flag> Flags(Settings& settings) {
            "default auto, of 9p loose",
        .set = SetWord({"none", "mmap", "auto", "always", "loose"},
                       [&](std::size_t at) { settings.cache = static_cast<CacheMode>(at); })},
+      {.name = "xattr",
+       .value = "",
+       .help =
+           "timed runs without DAX on virtiofs: each write asks for the file's capabilities first, as with xattr on",
+       .set = SetTrue(&settings.engine.xattr)},
       {.name = "advise",
        .value = "",
        .help = "how large should the window be? Runs --fio, or --trace with --jobs or --as-recorded, under all sizes, "
@@ -319,6 +328,35 @@ std::vector<Flag> Flags(Settings& settings) {
        .value = "N",
        .help = "ranges the worker frees in a run",
        .set = SetCount(&settings.chunk, 1, kMaxSlots)},
+      {.name = "reclaim-idle",
+       .value = "TIME",
+       .help = "timed runs: ranges that nobody has used for so long (500ms, 2s) are taken back, however many are free; "
+               "alone with --mechanics demand",
+       .set = [&](std::string_view text) -> absl::Status {
+         absl::Duration time;
+         if (!absl::ParseDuration(AbslView(text), &time) || time <= absl::ZeroDuration() || time > absl::Hours(24)) {
+           return absl::InvalidArgumentError(
+               absl::StrCat("expected a time such as 500ms, up to 24h, got \"", AbslView(text), "\""));
+         }
+         settings.idle = time;
+         return absl::OkStatus();
+       }},
+      {.name = "grow-from",
+       .value = "SIZE",
+       .help =
+           "timed runs: the window begins with SIZE and grows up to --window, 128M at a time, when the worker would be "
+           "woken; with --reclaim-idle it shrinks again",
+       .set = [&](std::string_view text) -> absl::Status {
+         const auto size = ByteSize::Parse(text);
+         if (!size.ok()) return size.status();
+         if (size->bytes() == 0) return absl::InvalidArgumentError("expected a size above 0, got 0");
+         settings.grow_from = *size;
+         return absl::OkStatus();
+       }},
+      {.name = "devices",
+       .value = "N",
+       .help = "of --fio: so many virtiofs devices, each with an equal part of the window and a daemon of its own",
+       .set = SetCount(&settings.devices, 1, 64)},
       {.name = "inline",
        .value = "never|own|any",
        .help = "what read(2) and write(2) take when nothing is free: wait, a range of their own file, or any",
@@ -554,6 +592,12 @@ int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
                      .engine = settings.engine});
     timed.back().engine.jiffy_ns = profile->jiffy_ns;
     timed.back().engine.dax = !settings.no_dax;
+    timed.back().mechanics.idle = settings.idle;
+    timed.back().devices = settings.devices.value_or(1);
+    if (settings.grow_from.bytes() > 0) {
+      const std::uint64_t first = settings.grow_from.bytes() / timed.back().devices >> spec.range_size.shift();
+      timed.back().engine.grow_from = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(first, 1, kMaxSlots));
+    }
     timed.back().engine.cache = settings.cache.value_or(
         settings.engine.filesystem == FileSystem::kNineP ? CacheMode::kLoose : CacheMode::kAuto);
     if (settings.guest_ram.bytes() > 0) {
@@ -641,11 +685,16 @@ int Run(const std::vector<std::string>& arguments) {
                                            "or --as-recorded"),
                 kExitUsage);
   }
-  if ((settings.no_dax || settings.cache) && !timed_trace && settings.fio.empty()) {
-    return Fail(
-        absl::InvalidArgumentError(absl::StrCat(settings.cache ? "--cache" : "--no-dax",
-                                                " is of timed runs: expected --fio, --jobs or --as-recorded with it")),
-        kExitUsage);
+  const std::string_view of_timed = settings.cache                         ? "--cache"
+                                    : settings.no_dax                      ? "--no-dax"
+                                    : settings.idle > absl::ZeroDuration() ? "--reclaim-idle"
+                                    : settings.grow_from.bytes() > 0       ? "--grow-from"
+                                    : settings.devices                     ? "--devices"
+                                                                           : "";
+  if (!of_timed.empty() && !timed_trace && settings.fio.empty()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+                    AbslView(of_timed), " is of timed runs: expected --fio, --jobs or --as-recorded with it")),
+                kExitUsage);
   }
   if (settings.advise && settings.fio.empty() && !timed_trace) {
     return Fail(absl::InvalidArgumentError("--advise: expected --fio, or --jobs N or --as-recorded with the trace, to "

@@ -106,5 +106,47 @@ ErrorSummary SummarizeModes(const std::vector<ModePrediction>& predictions, bool
   return SummaryOf(std::move(errors));
 }
 
+bool KataPrediction::Explained() const {
+  return PredictedRatio() > 1 && std::abs(PredictedRatio() / PublishedRatio() - 1) <= 0.25;
+}
+
+absl::StatusOr<KataPrediction> PredictKata(const std::string& path, const FioJobFile& jobs, const TimedSpec& spec,
+                                           int threads) {
+  KataPrediction kata;
+  const absl::Status read =
+      ReadCsv(path, "filesystem,read_mib_s,write_mib_s,read_mib,write_mib,run_ms",
+              "filesystem and MiB/s read and written, of virtio-9p and of virtiofs", [&](const auto& fields) {
+                double reads = 0;
+                double writes = 0;
+                if (fields.size() != 6 || !ParseAll(fields[1], reads) || !ParseAll(fields[2], writes) ||
+                    !(reads + writes > 0)) {
+                  return false;
+                }
+                constexpr double kPerMib = 256;  // I/Os of 4 KiB
+                if (fields[0] == "virtio-9p") kata.published_9p_iops = (reads + writes) * kPerMib;
+                if (fields[0] == "virtiofs") kata.published_virtiofs_iops = (reads + writes) * kPerMib;
+                return fields[0] == "virtio-9p" || fields[0] == "virtiofs";
+              });
+  if (!read.ok()) return read;
+  if (kata.published_9p_iops == 0 || kata.published_virtiofs_iops == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a row of virtio-9p and one of virtiofs"));
+  }
+  std::vector<TimedSpec> specs(2, spec);
+  for (TimedSpec& one : specs) {
+    one.window = ByteSize(std::uint64_t{1} << 30);
+    one.engine.dax = false;
+  }
+  specs[0].engine.filesystem = FileSystem::kNineP;
+  specs[0].engine.cache = CacheMode::kMmap;
+  specs[1].engine.cache = CacheMode::kAuto;
+  specs[1].engine.daemon_threads = 64;
+  specs[1].engine.xattr = true;
+  const auto results = RunTimedSweep(Runs(jobs), specs, threads);
+  if (!results.ok()) return results.status();
+  kata.predicted_9p_iops = (*results)[0].jobs[0].Iops();
+  kata.predicted_virtiofs_iops = (*results)[1].jobs[0].Iops();
+  return kata;
+}
+
 }  // namespace v0
 }  // namespace daxcache

@@ -219,8 +219,10 @@ absl::StatusOr<FitResult> FitModes(const std::vector<ModeCell>& all, const FioJo
   });
   auto result = fit(FileSystem::kVirtiofs, std::move(direct), spec.costs);
   if (!result.ok()) return result;
-  auto nine_p = fit(FileSystem::kNineP,
-                    FieldsOf<NinePCosts>([](CostModel& costs) -> NinePCosts& { return costs.nine_p; }), result->costs);
+  std::vector<Fitted> of_9p = FieldsOf<NinePCosts>([](CostModel& costs) -> NinePCosts& { return costs.nine_p; });
+  // With one process it is not told from worker_ns.
+  std::erase_if(of_9p, [](const Fitted& one) { return one.name == "request_ns"; });
+  auto nine_p = fit(FileSystem::kNineP, std::move(of_9p), result->costs);
   if (!nine_p.ok()) return nine_p;
   for (FittedParameter& parameter : nine_p->parameters) parameter.name.insert(0, "9p ");
   nine_p->parameters.insert(nine_p->parameters.begin(), result->parameters.begin(), result->parameters.end());

@@ -45,29 +45,36 @@ TimedJob Sum(std::span<const ProcessResult> results) {
   return job;
 }
 
-TimedEngine MakeEngine(const std::vector<std::uint64_t>& sizes, std::span<const FileFacts> facts, const TimedSpec& spec,
-                       bool recorded) {
-  const auto slots = static_cast<std::uint32_t>(spec.window.bytes() >> spec.range_size.shift());
+std::unique_ptr<TimedEngine> MakeEngine(const std::vector<std::uint64_t>& sizes, std::span<const FileFacts> facts,
+                                        const TimedSpec& spec, bool recorded) {
+  const auto slots = static_cast<std::uint32_t>(spec.window.bytes() / spec.devices >> spec.range_size.shift());
   EngineOptions options = spec.engine;
   options.recorded = recorded;
-  return TimedEngine(sizes, spec.range_size, {.slots = slots, .max_slots = slots},
-                     {.spec = spec.policy, .files = facts}, spec.mechanics, spec.costs, options);
+  const std::uint32_t first = options.grow_from > 0 ? std::min(slots, options.grow_from) : slots;
+  return std::make_unique<TimedEngine>(sizes, spec.range_size, WindowOptions{.slots = first, .max_slots = slots},
+                                       TimedEngine::PolicyType::Options{.spec = spec.policy, .files = facts},
+                                       spec.mechanics, spec.costs, options);
 }
 
-void Finish(const TimedEngine& engine, TimedResult& result) {
-  result.ranges = engine.window().size();
-  result.time_ns = engine.now_ns();
-  result.daemon_requests = engine.daemon().requests();
-  result.host_mappings = engine.host_mappings();
-  result.page_cache_bytes = engine.page_cache().present() * PageCache::kPageBytes;
+void Finish(std::span<const std::unique_ptr<TimedEngine>> engines, TimedResult& result) {
+  double busy = 0;
+  for (const auto& engine : engines) {
+    result.ranges += engine->window().size();
+    result.time_ns = std::max(result.time_ns, engine->now_ns());
+    result.daemon_requests += engine->daemon().requests();
+    result.host_mappings += engine->host_mappings();
+    result.page_cache_bytes += engine->page_cache().present() * PageCache::kPageBytes;
+    busy += static_cast<double>(engine->daemon().busy_ns()) / engine->daemon().threads();
+  }
   if (result.time_ns > 0) {
-    result.daemon_utilization = std::min(1.0, static_cast<double>(engine.daemon().busy_ns()) /
-                                                  static_cast<double>(result.time_ns) / engine.daemon().threads());
+    result.daemon_utilization =
+        std::min(1.0, busy / static_cast<double>(engines.size()) / static_cast<double>(result.time_ns));
   }
 }
 
 absl::Status ValidateTimedSpec(const std::vector<std::uint64_t>& sizes, const TimedSpec& spec) {
-  const std::uint64_t slots = spec.window.bytes() >> spec.range_size.shift();
+  if (spec.devices == 0) return absl::InvalidArgumentError("expected at least one device, got 0");
+  const std::uint64_t slots = spec.window.bytes() / spec.devices >> spec.range_size.shift();
   if (slots == 0 || slots > kMaxSlots) {
     return absl::InvalidArgumentError(absl::StrCat("expected a window of 1 to ", kMaxSlots, " ranges of ",
                                                    ByteSize(spec.range_size.bytes()).ToString(), ", got ",
@@ -75,6 +82,9 @@ absl::Status ValidateTimedSpec(const std::vector<std::uint64_t>& sizes, const Ti
   }
   if (absl::Status status = spec.mechanics.Validate(); !status.ok()) return status;
   if (absl::Status status = spec.engine.Validate(); !status.ok()) return status;
+  if (spec.engine.grow_from > 0 && spec.mechanics.threshold_percent == 0) {
+    return absl::InvalidArgumentError("expected mechanics with a worker: a window grows when that would be woken");
+  }
   if (spec.mechanics.chunk > slots && slots < 2) {
     return absl::InvalidArgumentError("expected a window of at least 2 ranges for a timed run");
   }

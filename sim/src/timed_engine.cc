@@ -11,6 +11,7 @@ namespace daxcache {
 inline namespace v0 {
 
 absl::Status EngineOptions::Validate() const {
+  if (grow_from > 0 && !dax) return absl::InvalidArgumentError("expected DAX: without it there is no window to grow");
   const bool of_9p = cache == CacheMode::kMmap || cache == CacheMode::kLoose;
   const bool of_virtiofs = cache == CacheMode::kAuto || cache == CacheMode::kAlways;
   if (filesystem == FileSystem::kNineP) {
@@ -44,6 +45,10 @@ TimedEngine::TimedEngine(std::span<const std::uint64_t> sizes, RangeSize range_s
       sees_files_(window_.policy().sees_files()),
       filesystem_(options.filesystem),
       cache_(options.cache),
+      xattr_(options.xattr),
+      send_remove_(mechanics.send_remove),
+      least_slots_(options.grow_from > 0 ? options.grow_from : window_.capacity()),
+      idle_ns_(absl::ToInt64Nanoseconds(mechanics.idle)),
       pages_(HasPages() ? sizes : std::span<const std::uint64_t>(), options.page_cache_pages),
       files_(sizes.size()),
       entry_locks_(ranges_.count()),
@@ -53,10 +58,10 @@ TimedEngine::TimedEngine(std::span<const std::uint64_t> sizes, RangeSize range_s
       written_(window_.capacity() * words_),
       tasks_(1) {}
 
-std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes) {
+std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes, std::uint32_t elsewhere) {
   tasks_.resize(1 + processes.size());
   live_ = processes.size();
-  running_ = static_cast<std::int64_t>(processes.size());
+  running_ = static_cast<std::int64_t>(processes.size() + elsewhere);
   for (std::size_t i = 0; i < processes.size(); ++i) {
     Task& task = tasks_[1 + i];
     task = Task();
@@ -73,9 +78,17 @@ std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes) 
     }
     queue_.Post(task.now_ns, static_cast<std::uint32_t>(1 + i));
   }
+  if (idle_ns_ > 0 && !std::exchange(sweeping_, true)) queue_.Post(now_ns_ + idle_ns_, kSweeper);
   while (live_ > 0) {
     now_ns_ = queue_.next_time();
-    Resume(queue_.Pop());
+    const std::uint32_t next = queue_.Pop();
+    if (next == kGrower) {
+      Grow();
+    } else if (next == kSweeper) {
+      Sweep();
+    } else {
+      Resume(next);
+    }
   }
   std::vector<ProcessResult> results;
   for (std::size_t i = 0; i < processes.size(); ++i) {
@@ -83,6 +96,45 @@ std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes) 
     results.push_back(std::move(tasks_[1 + i].result));
   }
   return results;
+}
+
+// Another block of memory has been plugged in.
+void TimedEngine::Grow() {
+  growing_ = false;
+  guest_.DropKick();
+  const std::uint32_t more = std::min(BlockSlots(), window_.capacity() - window_.size());
+  if (!window_.Grow(more).ok()) return;
+  for (std::uint32_t i = 0; i < more; ++i) WakeWaiters(now_ns_);
+}
+
+// Takes back what nobody has used for a while, and unplugs memory that is not needed then.
+void TimedEngine::Sweep() {
+  for (std::uint32_t slot = 0; slot < window_.capacity(); ++slot) {
+    if (window_.CanReclaim(SlotId{slot}) && slots_[slot].used_ns + idle_ns_ <= now_ns_) {
+      window_.BeginReclaim(SlotId{slot});
+      TakeBack(SlotId{slot});
+    }
+  }
+  const std::uint32_t block = BlockSlots();
+  while (window_.size() >= least_slots_ + block && least_slots_ < window_.capacity() &&
+         window_.free_slots() > block + window_.size() / 4) {
+    if (!window_.Shrink(block, [&](SlotId slot) { TakeBack(slot); }).ok()) break;
+  }
+  queue_.Post(now_ns_ + std::max<std::int64_t>(1, idle_ns_ / 2), kSweeper);
+}
+
+// A range that is being reclaimed, and that nobody uses or waits for: beside the guest's protocol.
+void TimedEngine::TakeBack(SlotId slot) {
+  SlotInfo& info = slots_[ToIndex(slot)];
+  ++info.generation;
+  if (std::exchange(info.in_tables, false)) lost_ns_ += costs_.flush;
+  if (send_remove_) {
+    host_mappings_ -= std::exchange(info.on_host, false) ? 1 : 0;
+    Untouch(slot);
+    daemon_.Submit(now_ns_, Varied(costs_.wake), Varied(costs_.service), costs_.mmap, kWorker);
+  }
+  window_.CommitReclaim(slot);
+  WakeWaiters(now_ns_);
 }
 
 void TimedEngine::Resume(std::uint32_t id) {
@@ -265,7 +317,11 @@ bool TimedEngine::Compute(std::uint32_t id, Task& task) {
 void TimedEngine::Retouch(Task& task) {
   RangesInUse& in_use = InUse(task);
   RangesInUse::Entry& entry = in_use[in_use.size() - task.to_retouch--];
-  if (slots_[ToIndex(entry.slot)].generation == entry.generation) return;
+  SlotInfo& slot = slots_[ToIndex(entry.slot)];
+  if (slot.generation == entry.generation) {
+    slot.used_ns = task.now_ns;
+    return;
+  }
   task.retouched = &entry;
   StartFault(task, entry.range, entry.write);
 }
@@ -319,14 +375,13 @@ bool TimedEngine::UsePageCache(std::uint32_t id, Task& task, std::uint32_t file)
       PlanNineP(task, file, mapped);
     }
   }
-  const std::int64_t notify_ns = filesystem_ == FileSystem::kVirtiofs ? costs_.notify : costs_.nine_p.notify;
   if (task.getattr_ns > 0) {
-    Send(id, task, Spent::kDirect, std::exchange(task.getattr_ns, 0), 0, notify_ns);
+    Send(id, task, Spent::kDirect, std::exchange(task.getattr_ns, 0), 0, costs_.notify);
     return false;
   }
   if (task.requests > 0) {
     --task.requests;
-    Send(id, task, Spent::kDirect, task.request_ns, 0, notify_ns, task.worker_ns);
+    Send(id, task, Spent::kDirect, task.request_ns, 0, costs_.notify, task.worker_ns);
     return false;
   }
   // Nothing that takes the CPU: with several I/Os under way these waits overlap.
@@ -361,6 +416,7 @@ void TimedEngine::PlanVirtiofs(Task& task, std::uint32_t file, bool mapped) {
   if (!cached || (write && !mapped)) {
     task.requests = 1;
     task.request_ns = costs_.Direct((io.length + kDirectBytes - 1) / kDirectBytes, pages);
+    if (write && xattr_) task.getattr_ns = costs_.Direct(1, 0);
     if (!cached) return;
     pages_.Write(file, io.offset, io.length);
     files_[file].stale = true;
@@ -414,7 +470,6 @@ void TimedEngine::PlanNineP(Task& task, std::uint32_t file, bool mapped) {
   const bool cached = mapped || (cache_ == CacheMode::kLoose && !task.process.direct);
   if (!cached || (IsWrite(io.op) && !mapped)) {
     task.requests = static_cast<std::uint32_t>((io.length + kDirectBytes - 1) / kDirectBytes);
-    if (IsWrite(io.op)) task.worker_ns += costs.write;
     if (!cached) return;
     pages_.Write(file, io.offset, io.length);
     task.cache_ns = costs.cache + costs.dirty;
@@ -504,6 +559,7 @@ bool TimedEngine::InTable(const Task& task, const Entry& entry) const {
 void TimedEngine::EnterInTable(Task& task, SlotId slot) {
   SlotInfo& info = slots_[ToIndex(slot)];
   info.in_tables = true;
+  info.used_ns = task.now_ns;
   info.small = info.small || task.fell_back;
   if (recorded_) {
     const auto range = static_cast<std::uint32_t>(task.call.key());
@@ -537,6 +593,7 @@ void TimedEngine::EnterInTable(Task& task, SlotId slot) {
 
 // The piece is copied from or to where it is mapped.
 std::int64_t TimedEngine::UseCost(Task& task, SlotId slot) {
+  slots_[ToIndex(slot)].used_ns = task.now_ns;
   const bool write = IsWrite(task.io.op);
   const std::uint64_t offset = PieceOffset(task);
   const std::uint64_t length = PieceLength(task);

@@ -1,5 +1,8 @@
 // Timed runs of the jobs of a fio job file.
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -80,6 +83,29 @@ std::uint32_t Lanes(const FioJob& job, const EngineOptions& options) {
   return waits ? 1 : std::min(job.iodepth, kMost);
 }
 
+// Runs the processes on the devices in turn, all from the same moment on. The lanes of one stay together.
+std::vector<ProcessResult> RunOn(std::span<const std::unique_ptr<TimedEngine>> devices,
+                                 const std::vector<TimedEngine::Process>& processes) {
+  std::int64_t now_ns = 0;
+  for (const auto& device : devices) now_ns = std::max(now_ns, device->now_ns());
+  std::vector<std::vector<std::size_t>> of_device(devices.size());
+  std::size_t turn = 0;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    if (i > 0 && processes[i].source != processes[i - 1].source) ++turn;
+    of_device[turn % devices.size()].push_back(i);
+  }
+  std::vector<ProcessResult> results(processes.size());
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    std::vector<TimedEngine::Process> own;
+    for (const std::size_t i : of_device[d]) own.push_back(processes[i]);
+    devices[d]->RestUntil(now_ns);
+    const auto elsewhere = static_cast<std::uint32_t>(processes.size() - own.size());
+    std::vector<ProcessResult> done = devices[d]->Run(own, elsewhere);
+    for (std::size_t at = 0; at < done.size(); ++at) results[of_device[d][at]] = std::move(done[at]);
+  }
+  return results;
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> FileSizes(const FioJobFile& file) {
@@ -99,7 +125,8 @@ absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& 
   std::vector<JobFiles> files;
   for (const FioJob& job : file.jobs) files.push_back(FilesOf(job, table));
   const std::vector<FileFacts> facts = table.Facts();
-  TimedEngine engine = MakeEngine(table.sizes(), facts, spec, false);
+  std::vector<std::unique_ptr<TimedEngine>> devices;
+  for (std::uint32_t i = 0; i < spec.devices; ++i) devices.push_back(MakeEngine(table.sizes(), facts, spec, false));
   TimedResult result;
   result.spec = spec;
   for (std::size_t begin = 0; begin < file.jobs.size();) {
@@ -111,7 +138,9 @@ absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& 
       for (std::uint32_t process = 0; process < file.jobs[i].numjobs; ++process) {
         streams.emplace_back(file.jobs[i], process);
         if (!file.jobs[i].invalidate) continue;
-        for (const std::uint32_t number : files[i][process]) engine.DropPages(number);
+        for (const std::uint32_t number : files[i][process]) {
+          for (const auto& device : devices) device->DropPages(number);
+        }
       }
     }
     cpus.resize(streams.size());
@@ -136,7 +165,7 @@ absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& 
         for (std::uint32_t lane = 1; lane <= lanes; ++lane) processes[processes.size() - lane].shared = &cpus[at];
       }
     }
-    const std::vector<ProcessResult> results = engine.Run(processes);
+    const std::vector<ProcessResult> results = RunOn(devices, processes);
     for (std::size_t i = begin, at = 0; i < end; ++i) {
       const FioJob& job = file.jobs[i];
       const std::size_t lanes = Supported(job, spec.engine) ? std::size_t{job.numjobs} * Lanes(job, spec.engine) : 0;
@@ -153,7 +182,7 @@ absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& 
     begin = end;
     if (progress) progress(static_cast<double>(end) / static_cast<double>(file.jobs.size()));
   }
-  Finish(engine, result);
+  Finish(devices, result);
   return result;
 }
 

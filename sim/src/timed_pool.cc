@@ -16,6 +16,7 @@ absl::Status ValidateTimed(const JobPool& pool, const TimedSpec& spec) {
         "file "
         "is not known");
   }
+  if (spec.devices > 1) return absl::InvalidArgumentError("expected one device: recorded jobs share all their files");
   return ValidateTimedSpec(pool.sizes(), spec);
 }
 
@@ -29,21 +30,21 @@ absl::StatusOr<TimedResult> RunPool(const JobPool& pool, const PoolOptions& opti
   for (std::size_t i = 0; i < pool.sizes().size(); ++i) {
     facts.push_back({.path = pool.trace().files()[i].path, .size = pool.sizes()[i]});
   }
-  TimedEngine engine = MakeEngine(pool.sizes(), facts, spec, true);
+  const std::unique_ptr<TimedEngine> engine = MakeEngine(pool.sizes(), facts, spec, true);
   JobPool::Run run(pool, options.cpu_factor, progress);
   const auto count =
       static_cast<std::uint32_t>(std::min<std::size_t>(pool.jobs(), pool.lanes() > 0 ? pool.lanes() : options.jobs));
   std::vector<JobPool::Lane> lanes(count, JobPool::Lane(run));
   std::vector<TimedEngine::Process> processes;
   for (JobPool::Lane& lane : lanes) processes.push_back({.source = &lane});
-  const std::vector<ProcessResult> results = engine.Run(processes);
+  const std::vector<ProcessResult> results = engine->Run(processes);
   TimedResult result;
   result.spec = spec;
   TimedJob& job = result.jobs.emplace_back(Sum(results));
   job.name = pool.trace().source();
   job.pattern = "recorded";
   // Lanes that had nothing left to do ended early, but their job is the whole.
-  Finish(engine, result);
+  Finish(std::span(&engine, 1), result);
   return result;
 }
 

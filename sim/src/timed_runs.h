@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,11 +22,11 @@ absl::Status ValidateTimedSpec(const std::vector<std::uint64_t>& sizes, const Ti
 TimedJob Sum(std::span<const ProcessResult> results);
 
 // An engine for files of these sizes; `facts` (of the same files) are borrowed. `spec` is valid.
-TimedEngine MakeEngine(const std::vector<std::uint64_t>& sizes, std::span<const FileFacts> facts, const TimedSpec& spec,
-                       bool recorded);
+std::unique_ptr<TimedEngine> MakeEngine(const std::vector<std::uint64_t>& sizes, std::span<const FileFacts> facts,
+                                        const TimedSpec& spec, bool recorded);
 
-// What a run was besides its jobs.
-void Finish(const TimedEngine& engine, TimedResult& result);
+// What a run was besides its jobs: on these devices together.
+void Finish(std::span<const std::unique_ptr<TimedEngine>> engines, TimedResult& result);
 
 }  // namespace v0
 }  // namespace daxcache

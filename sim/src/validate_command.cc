@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -90,7 +91,7 @@ std::function<absl::Status(std::string_view)> SetWindows(std::vector<std::uint32
   };
 }
 
-constexpr std::string_view kTables[] = {"window", "modes", "build"};
+constexpr std::string_view kTables[] = {"window", "modes", "kata", "build"};
 
 std::function<absl::Status(std::string_view)> SetTables(std::vector<std::string>* tables) {
   return [tables](std::string_view text) -> absl::Status {
@@ -100,7 +101,7 @@ std::function<absl::Status(std::string_view)> SetTables(std::vector<std::string>
       const std::string_view item = text.substr(0, comma);
       if (std::find(std::begin(kTables), std::end(kTables), item) == std::end(kTables)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("expected some of window, modes, build, got \"", AbslView(item), "\""));
+            absl::StrCat("expected some of window, modes, kata, build, got \"", AbslView(item), "\""));
       }
       tables->emplace_back(item);
       if (comma == std::string_view::npos) return absl::OkStatus();
@@ -166,8 +167,8 @@ std::vector<Flag> Flags(Settings& settings, bool fit) {
   } else {
     flags.push_back({.name = "tables",
                      .value = "NAME,…",
-                     .help = "only these of window, modes (nine systems, with and without DAX) and build (the kernel "
-                             "build); default: all",
+                     .help = "only these of window, modes (nine systems, with and without DAX), kata (9p and virtiofs "
+                             "in a Kata guest) and build (the kernel build); default: all",
                      .set = SetTables(&settings.tables)});
     flags.push_back({.name = "windows",
                      .value = "GIB,…",
@@ -210,7 +211,7 @@ struct Summaries {
 };
 
 std::string JsonText(const std::vector<Prediction>& all, const std::vector<ModePrediction>& modes,
-                     const std::vector<BuildPrediction>& builds) {
+                     const std::optional<KataPrediction>& kata, const std::vector<BuildPrediction>& builds) {
   Json json;
   if (!all.empty()) {
     const Summaries summaries(all);
@@ -223,6 +224,11 @@ std::string JsonText(const std::vector<Prediction>& all, const std::vector<ModeP
   if (!modes.empty()) {
     json["summary"]["modes_fitted"] = SummaryJson(SummarizeModes(modes, true));
     json["summary"]["modes_held_out"] = SummaryJson(SummarizeModes(modes, false));
+  }
+  if (kata) {
+    json["summary"]["kata"] = {{"ratio", kata->PredictedRatio()},
+                               {"ratio_published", kata->PublishedRatio()},
+                               {"explained", kata->Explained()}};
   }
   for (const BuildPrediction& build : builds) {
     if (build.row.window_mib == 0) continue;
@@ -310,6 +316,20 @@ std::string ModesText(const std::vector<ModePrediction>& all) {
                  Percent(of.p90)});
   }
   return table.ToString("") + "\n" + summary.ToString("");
+}
+
+std::string KataText(const std::optional<KataPrediction>& kata) {
+  if (!kata) return "";
+  TextTable table({"Kata guest", "published", "predicted", "error"}, {true, false, false, false});
+  const auto row = [&](const char* name, double published, double predicted) {
+    table.Add({name, Iops(published), Iops(predicted), Signed(predicted / published - 1)});
+  };
+  row("virtio-9p", kata->published_9p_iops, kata->predicted_9p_iops);
+  row("virtiofs", kata->published_virtiofs_iops, kata->predicted_virtiofs_iops);
+  char ratios[96];
+  std::snprintf(ratios, sizeof ratios, "9p ÷ virtiofs: published %.2f, predicted %.2f: %s\n", kata->PublishedRatio(),
+                kata->PredictedRatio(), kata->Explained() ? "explained" : "not explained");
+  return table.ToString("") + ratios;
 }
 
 std::string BuildText(const std::vector<BuildPrediction>& builds, std::uint32_t k) {
@@ -455,6 +475,14 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
       if (!predicted.ok()) return Fail(predicted.status(), kExitData);
       modes = *std::move(predicted);
     }
+    std::optional<KataPrediction> kata;
+    if (wanted("kata")) {
+      const auto job = ReadFioJobFile(Found("", "kata-2020.fio"));
+      if (!job.ok()) return Fail(job.status(), kExitData);
+      const auto predicted = PredictKata(Found("", "published/kata_randrw.csv"), *job, spec, threads);
+      if (!predicted.ok()) return Fail(predicted.status(), kExitData);
+      kata = *predicted;
+    }
     std::vector<BuildPrediction> builds;
     std::uint32_t k = 0;
     if (wanted("build")) {
@@ -469,9 +497,9 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
       builds = *std::move(predicted);
       k = machine->retouch;
     }
-    if (settings.format == "json") return Print(JsonText(windows, modes, builds), settings.output);
+    if (settings.format == "json") return Print(JsonText(windows, modes, kata, builds), settings.output);
     std::string text;
-    for (const std::string& part : {TableText(windows), ModesText(modes), BuildText(builds, k)}) {
+    for (const std::string& part : {TableText(windows), ModesText(modes), KataText(kata), BuildText(builds, k)}) {
       absl::StrAppend(&text, text.empty() || part.empty() ? "" : "\n", part);
     }
     return Print(text, settings.output);

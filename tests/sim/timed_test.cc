@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "daxcache/sim/cache_modes.h"
 #include "daxcache/sim/job_pool.h"
 #include "daxcache/sim/kernel_build.h"
 #include "daxcache/sim/profile.h"
@@ -112,14 +114,15 @@ TEST(Timed, WithoutDaxARandomReadIsARequestAndASecondOneIsNot) {
   TimedSpec spec = Spec("1G");
   spec.engine.dax = false;
   const auto jobs = ParseFioJobText(
-      "[global]\nsize=64m\nbs=4k\nioengine=psync\nfilename=f\nrw=randread\n[cold]\n[warm]\nstonewall\nrandseed=2\n",
+      "[global]\nsize=64m\nbs=4k\nioengine=psync\nfilename=f\nrw=randread\n[cold]\n[warm]\nstonewall\nrandseed=2\n"
+      "invalidate=0\n",
       "test.fio");
   const auto result = RunFioJobs(*jobs, spec);
   ASSERT_TRUE(result.ok()) << result.status();
   const CostModel& costs = spec.costs;
   const double use = costs.read_ns + costs.far_ns;
   const double request =
-      costs.direct.request_ns + costs.direct.page_ns + 2 * costs.direct.notify_ns;  // there and back, nobody else
+      costs.direct.request_ns + costs.direct.page_ns + 2 * costs.direct.notify_ns + costs.direct.cache_ns;
   EXPECT_NEAR(result->jobs[0].Iops(), 1e9 / (use + request), 1e9 / (use + request) * 0.01);
   EXPECT_NEAR(result->jobs[1].Iops(), 1e9 / use, 1e9 / use * 0.01);
   EXPECT_EQ(result->jobs[0].total.past_window, 16384u);
@@ -130,6 +133,112 @@ TEST(Timed, WithoutDaxARandomReadIsARequestAndASecondOneIsNot) {
   spec.engine.page_cache_pages = 8192;
   const auto half = RunFioJobs(*jobs, spec);
   EXPECT_NEAR(static_cast<double>(half->daemon_requests), 16384 * (1 + 0.5 + 1 - std::log(2)), 16384 * 0.05);
+}
+
+// IOPS of one job without DAX.
+double Without(const std::string& options, FileSystem filesystem, CacheMode cache) {
+  TimedSpec spec = Spec("1G");
+  spec.engine.dax = false;
+  spec.engine.filesystem = filesystem;
+  spec.engine.cache = cache;
+  return Result("--bs=4k --size=64m " + options, spec).jobs[0].Iops();
+}
+
+TEST(Timed, WithoutDaxRequestsOverlapOnVirtiofsAndNotOn9p) {
+  const DirectCosts costs = Spec("1G").costs.direct;
+  const double most = 1e9 / (costs.request_ns + costs.page_ns);
+  const auto virtiofs = [](const char* options) { return Without(options, FileSystem::kVirtiofs, CacheMode::kNone); };
+  EXPECT_NEAR(virtiofs("--rw=randread --ioengine=libaio --iodepth=16"), most, 0.02 * most) << "the daemon's pace";
+  EXPECT_NEAR(virtiofs("--rw=randread --ioengine=libaio --iodepth=1"), virtiofs("--rw=randread --ioengine=psync"),
+              0.15 * most);
+  EXPECT_LT(virtiofs("--rw=randread --ioengine=psync"), 0.5 * most);
+  const auto loose = [](const char* options) { return Without(options, FileSystem::kNineP, CacheMode::kLoose); };
+  EXPECT_EQ(loose("--rw=randread --ioengine=libaio --iodepth=16"),
+            loose("--rw=randread --ioengine=libaio --iodepth=1"));
+}
+
+TEST(Timed, WithoutDaxASequentialReaderDoesNotWaitAndAStoreWaitsForTheDaemon) {
+  const CostModel costs = Spec("1G").costs;
+  const auto automatic = [](const char* options) { return Without(options, FileSystem::kVirtiofs, CacheMode::kAuto); };
+  EXPECT_NEAR(automatic("--rw=read --ioengine=psync"), 1e9 / costs.read_ns, 0.02 * 1e9 / costs.read_ns)
+      << "its pages are read ahead";
+  EXPECT_LT(Without("--rw=read --ioengine=psync", FileSystem::kVirtiofs, CacheMode::kNone), 30'000);
+  const double write_back = costs.direct.request_ns + costs.direct.page_ns;
+  const double pages = 1e9 / (write_back + costs.direct.request_ns / PageCache::kRequestPages + costs.direct.page_ns);
+  EXPECT_NEAR(automatic("--rw=write --ioengine=mmap"), pages, 0.1 * pages) << "each page is fetched, and written back";
+  // A read after a write asks for attributes, and drops what is cached: mixed is slower than either.
+  const double mixed = automatic("--rw=randrw --rwmixread=50 --ioengine=psync");
+  EXPECT_LT(mixed, 0.8 * automatic("--rw=randread --ioengine=psync"));
+  EXPECT_LT(mixed, 0.8 * automatic("--rw=randwrite --ioengine=psync"));
+  // O_DIRECT goes past the cache, as cache=none does.
+  EXPECT_EQ(automatic("--rw=randread --ioengine=psync --direct=1"),
+            Without("--rw=randread --ioengine=psync", FileSystem::kVirtiofs, CacheMode::kNone));
+}
+
+TEST(Timed, WhatIsNotCachedCannotBeMapped) {
+  const auto supported = [](const char* options, FileSystem filesystem) {
+    TimedSpec spec = Spec("1G");
+    spec.engine.dax = false;
+    spec.engine.filesystem = filesystem;
+    spec.engine.cache = CacheMode::kNone;
+    const TimedJob job = Result(std::string("--bs=4k --size=1m --ioengine=mmap ") + options, spec).jobs[0];
+    EXPECT_EQ(job.supported, job.Iops() > 0);
+    return job.supported;
+  };
+  EXPECT_FALSE(supported("--rw=randread", FileSystem::kVirtiofs));
+  EXPECT_FALSE(supported("--rw=randwrite", FileSystem::kVirtiofs));
+  EXPECT_TRUE(supported("--rw=randread", FileSystem::kNineP));
+  EXPECT_FALSE(supported("--rw=randrw", FileSystem::kNineP));
+  EXPECT_FALSE((EngineOptions{.filesystem = FileSystem::kNineP}).Validate().ok()) << "9p has no DAX";
+  EXPECT_FALSE((EngineOptions{.dax = false, .filesystem = FileSystem::kNineP}).Validate().ok()) << "no cache=auto";
+  EXPECT_FALSE((EngineOptions{.dax = false, .cache = CacheMode::kLoose}).Validate().ok());
+}
+
+TEST(Timed, AWindowThatGrowsEndsWhereItSuffices) {
+  const std::string jobs = "--rw=randread --bs=4k --size=1g --io_size=64m --ioengine=psync";
+  const auto run = [&](const std::string& window, std::uint32_t grow_from, absl::Duration idle) {
+    TimedSpec spec = Spec(window);
+    spec.engine.grow_from = grow_from;
+    spec.mechanics.idle = idle;
+    return Result(jobs, spec);
+  };
+  const TimedResult enough = run("1280M", 0, {});
+  const TimedResult grown = run("8G", 64, {});
+  EXPECT_EQ(grown.ranges, 640u) << "a fifth stays free";
+  EXPECT_NEAR(static_cast<double>(grown.time_ns), static_cast<double>(enough.time_ns),
+              0.1 * static_cast<double>(enough.time_ns));
+  EXPECT_EQ(run("512M", 64, {}).ranges, 256u) << "not beyond its limit";
+
+  // It shrinks when nobody uses its ranges, and then the host maps none of them.
+  const auto rests = ParseFioJobText(
+      "[global]\nsize=1g\nbs=4k\nioengine=psync\n[busy]\nrw=randread\nio_size=64m\n"
+      "[rests]\nstonewall\nrw=randread\nthinktime=1s\nio_size=16k\n",
+      "test.fio");
+  TimedSpec spec = Spec("8G");
+  spec.engine.grow_from = 64;
+  spec.mechanics.idle = absl::Milliseconds(300);
+  const auto shrunk = RunFioJobs(*rests, spec);
+  ASSERT_TRUE(shrunk.ok()) << shrunk.status();
+  EXPECT_EQ(shrunk->ranges, 64u);
+  EXPECT_LE(shrunk->host_mappings, 1u);
+  spec.mechanics.threshold_percent = 0;
+  spec.mechanics.calls = spec.mechanics.faults = InlineReclaim::kAnyFile;
+  EXPECT_FALSE(RunFioJobs(*rests, spec).ok()) << "no worker";
+}
+
+TEST(Timed, SeveralDevicesShareTheWindowAndNothingElse) {
+  const auto jobs = ParseFioCommandLine("--rw=randread --bs=4k --size=1g --io_size=64m --ioengine=psync --numjobs=4");
+  TimedSpec spec = Spec("1G");
+  const auto one = RunFioJobs(*jobs, spec);
+  spec.devices = 4;
+  const auto four = RunFioJobs(*jobs, spec);
+  ASSERT_TRUE(one.ok() && four.ok());
+  EXPECT_EQ(four->ranges, one->ranges);
+  EXPECT_EQ(four->jobs[0].total.reads, one->jobs[0].total.reads);
+  EXPECT_LT(four->time_ns, one->time_ns) << "four daemons";
+  EXPECT_LE(four->daemon_utilization, 1);
+  spec.devices = 1024;
+  EXPECT_FALSE(RunFioJobs(*jobs, spec).ok()) << "less than a range each";
 }
 
 TEST(Timed, StonewallsSeparateJobs) {
@@ -208,6 +317,41 @@ TEST(Published, PredictionsHold) {
   EXPECT_LT(Summarize(*predictions, starved).p90, SummarizeClosedForm(*predictions, starved).p90);
 }
 
+// The nine systems: here one process for a second each; with DAXCACHE_FULL all of the jobs, and the bounds of the
+// model.
+TEST(Published, CacheModesHold) {
+  auto jobs = ReadFioJobFile(kProfiles + "goyal-2020.fio");
+  auto cells = ReadCacheModes(kProfiles + "published/cache_modes.csv");
+  ASSERT_TRUE(jobs.ok() && cells.ok()) << jobs.status() << cells.status();
+  EXPECT_EQ(cells->size(), 270u);
+  const bool full = std::getenv("DAXCACHE_FULL") != nullptr;
+  if (!full) {
+    std::erase_if(*cells, [](const ModeCell& cell) { return !cell.Fitted(); });
+    for (FioJob& job : jobs->jobs) job.runtime_ns = 1'000'000'000;
+  }
+  const auto predictions = PredictModes(*cells, *jobs, Spec("1G"), 2);
+  ASSERT_TRUE(predictions.ok()) << predictions.status();
+  EXPECT_EQ(SummarizeModes(*predictions, true).cells, 127u);
+  EXPECT_LE(SummarizeModes(*predictions, true).median, 0.08);
+  for (const ModePrediction& p : *predictions) {
+    EXPECT_EQ(p.predicted_iops == 0, p.cell.job.iops == 0) << p.cell.Options().System() << " " << p.cell.job.JobName();
+  }
+  if (full) {
+    EXPECT_LE(SummarizeModes(*predictions, false).median, 0.15);
+  }
+}
+
+TEST(Published, NothingWasFittedToTheKataGuest) {
+  const auto job = ReadFioJobFile(kProfiles + "kata-2020.fio");
+  ASSERT_TRUE(job.ok());
+  const auto kata = PredictKata(kProfiles + "published/kata_randrw.csv", *job, Spec("1G"), 2);
+  ASSERT_TRUE(kata.ok()) << kata.status();
+  EXPECT_NEAR(kata->PublishedRatio(), 1.33, 0.01);
+  EXPECT_GT(kata->predicted_virtiofs_iops, kata->predicted_9p_iops) << "9p waits for each request";
+  EXPECT_FALSE(kata->Explained());
+  EXPECT_FALSE(PredictKata(kProfiles + "published/kernel_build.csv", *job, Spec("1G"), 1).ok());
+}
+
 // The kernel build: the windows that take little time here; with DAXCACHE_FULL all, and the bounds of the model.
 TEST(Published, TheKernelBuildHolds) {
   auto rows = ReadKernelBuild(kProfiles + "published/kernel_build.csv");
@@ -234,6 +378,9 @@ TEST(Published, BrokenTablesSayWhere) {
   EXPECT_THAT(std::string(ReadKernelBuild(kProfiles + "published/cache_modes.csv").status().message()),
               HasSubstr("cache_modes.csv:1: expected dax,cache,window_mib,wall_s, got \"filesystem"));
   EXPECT_TRUE(absl::IsNotFound(ReadWindowSweep("nowhere.csv").status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadCacheModes("nowhere.csv").status()));
+  EXPECT_THAT(std::string(ReadCacheModes(kProfiles + "published/kernel_build.csv").status().message()),
+              HasSubstr("kernel_build.csv:1: expected filesystem,cache,dax"));
   EXPECT_THAT(std::string(ReadWindowSweep(kProfiles + "published/kernel_build.csv").status().message()),
               HasSubstr("kernel_build.csv:1: expected window_gib,pattern"));
 }

@@ -208,6 +208,9 @@ class Guest {
     return call;
   }
 
+  // Instead of StartWorker, where a kick was answered by a larger window: the next one that is due is told again.
+  void DropKick() { worker_pending_ = false; }
+
   // What comes next. `error`: of the message that the last action asked to send, 0 or a negative errno; of a wait, 0 or
   // what ended it early. `lost`: a kUpgrade ended with an error, and the host has not kept the mapping that was there
   // before, so the range is gone.

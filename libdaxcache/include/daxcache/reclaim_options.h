@@ -29,8 +29,8 @@ struct ReclaimOptions {
   std::uint32_t chunk = 10;
   // How long the worker rests between runs when the threshold is not reached (drivers with a clock only).
   absl::Duration delay = absl::Milliseconds(1);
-  // The worker leaves ranges that were used within this time before its run; zero: it takes any. What is reclaimed
-  // inline is taken all the same. Drivers with a clock only.
+  // Ranges that nobody has used for so long are taken back in the background, however many are free; zero: none are.
+  // (A guest sees loads and stores through its page tables by their accessed bits.) Drivers with a clock only.
   absl::Duration idle;
   // What read(2) and write(2) do when nothing is free, and what a page fault does.
   InlineReclaim calls = InlineReclaim::kOwnFile;

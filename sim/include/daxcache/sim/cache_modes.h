@@ -54,5 +54,22 @@ ErrorSummary SummarizeModes(const std::vector<ModePrediction>& predictions, bool
 [[nodiscard]] absl::StatusOr<FitResult> FitModes(const std::vector<ModeCell>& cells, const FioJobFile& jobs,
                                                  const TimedSpec& spec, const FitOptions& options);
 
+// The Kata guest of September 2020: one job on 9p and on virtiofs without DAX, with 64 daemon threads and capabilities
+// asked for at every write. Nothing is fitted to it.
+struct KataPrediction {
+  double published_9p_iops = 0;
+  double published_virtiofs_iops = 0;
+  double predicted_9p_iops = 0;
+  double predicted_virtiofs_iops = 0;
+
+  double PublishedRatio() const { return published_9p_iops / published_virtiofs_iops; }
+  double PredictedRatio() const { return predicted_9p_iops / predicted_virtiofs_iops; }
+  // 9p is the faster, by as much as published, to within a quarter.
+  bool Explained() const;
+};
+// `path`: the published table; errors as ReadCacheModes'. `jobs`: one.
+[[nodiscard]] absl::StatusOr<KataPrediction> PredictKata(const std::string& path, const FioJobFile& jobs,
+                                                         const TimedSpec& spec, int threads);
+
 }  // namespace v0
 }  // namespace daxcache

@@ -44,11 +44,10 @@ struct DirectCosts {
 };
 
 // virtio-9p: each page is a request of its own, and each request waits for its answer, whatever the queue depth.
+// Requests come and go as virtiofs' do (DirectCosts::notify_ns).
 struct NinePCosts {
   double request_ns = 0;  // the VMM's main loop takes a request and gives its answer, one at a time
   double worker_ns = 0;   // in between one of its threads does what is asked, with any number of others
-  double notify_ns = 0;   // from a request until an idle main loop runs, and from its answer until the task does
-  double write_ns = 0;    // … and so much longer a Twrite than a Tread
   double cache_ns = 0;    // the guest puts into its page cache what a read or fault has missed, or a call writes
   double dirty_ns = 0;    // … and so much longer what a call writes
   double fault_ns = 0;    // a page fault
@@ -58,8 +57,6 @@ struct NinePCosts {
     return std::array{
         Field{"request_ns", &NinePCosts::request_ns, "the VMM's main loop handles a request"},
         Field{"worker_ns", &NinePCosts::worker_ns, "a thread of the VMM does what it asks"},
-        Field{"notify_ns", &NinePCosts::notify_ns, "the way of a request to the VMM, or back"},
-        Field{"write_ns", &NinePCosts::write_ns, "more for a Twrite"},
         Field{"cache_ns", &NinePCosts::cache_ns, "the guest's page cache takes up what was missed or is written"},
         Field{"dirty_ns", &NinePCosts::dirty_ns, "more for what is written through it"},
         Field{"fault_ns", &NinePCosts::fault_ns, "a page fault"},

@@ -35,6 +35,9 @@ struct TimedSpec {
   ReclaimOptions mechanics;
   CostModel costs;
   EngineOptions engine;
+  // virtiofs devices, each with an equal part of the window and a daemon of its own; fio's processes take turns with
+  // them. Recorded jobs have one.
+  std::uint32_t devices = 1;
 };
 
 struct TimedJob {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "daxcache/access.h"
 #include "daxcache/guest.h"
 #include "daxcache/policies/any_policy.h"
@@ -89,6 +90,9 @@ struct EngineOptions {
   bool dax = true;                                // false: no file uses the window …
   FileSystem filesystem = FileSystem::kVirtiofs;  // … but this, and what is cached …
   CacheMode cache = CacheMode::kAuto;
+  std::uint32_t grow_from = 0;  // the window begins with so many slots and grows when it would reclaim; 0: has all
+  bool xattr =
+      false;  // a write asks for the file's capabilities first (FUSE_GETXATTR), as long as a daemon answers such
   std::uint64_t page_cache_pages = 0;  // … takes so many pages; 0: no limit
   std::int64_t jiffy_ns = 1'000'000;   // HZ = 1000
   std::uint64_t seed = 1;              // of the variation of latencies
@@ -143,8 +147,10 @@ class TimedEngine {
               const EngineOptions& options);
 
   // Runs the processes to their end, from the mount's present time on; the mount goes on from the last one's end. The
-  // results stand in the order of the processes.
-  std::vector<ProcessResult> Run(std::span<const Process> processes);
+  // results stand in the order of the processes. `elsewhere`: so many others run in the same guest, on other mounts.
+  std::vector<ProcessResult> Run(std::span<const Process> processes, std::uint32_t elsewhere = 0);
+  // Nothing happens on this mount until then.
+  void RestUntil(std::int64_t now_ns) { now_ns_ = std::max(now_ns_, now_ns); }
 
   // Nothing of the file stays in the guest's page cache: posix_fadvise(POSIX_FADV_DONTNEED).
   void DropPages(std::uint32_t file) {
@@ -168,7 +174,13 @@ class TimedEngine {
   // several folders, and that a file is not there the guest may not cache (virtiofsd answers such with an error).
   static constexpr std::uint64_t kOpenRequests = 4;
   static constexpr std::size_t kMostWritesBack = 12;  // FUSE_DEFAULT_MAX_BACKGROUND
-  static constexpr std::uint32_t kWorker = 0;         // the task that is the reclaim worker
+  // A window grows and shrinks by a memory block of x86-64 Linux; to plug one in, with 2 MiB of struct pages to be
+  // initialised, is taken to last so long.
+  static constexpr std::uint64_t kBlockBytes = std::uint64_t{128} << 20;
+  static constexpr std::int64_t kPlugNs = 2'000'000;
+  static constexpr std::uint32_t kSweeper = ~std::uint32_t{0};  // not tasks: takes back idle ranges
+  static constexpr std::uint32_t kGrower = kSweeper - 1;        // … makes the window larger
+  static constexpr std::uint32_t kWorker = 0;                   // the task that is the reclaim worker
 
   // The ranges of the files, numbered.
   class Ranges {
@@ -228,8 +240,6 @@ class TimedEngine {
           attr(Whole(model.direct.attr_ns)),
           nine_p{.request = Whole(model.nine_p.request_ns),
                  .worker = Whole(model.nine_p.worker_ns),
-                 .notify = Whole(model.nine_p.notify_ns),
-                 .write = Whole(model.nine_p.write_ns),
                  .cache = Whole(model.nine_p.cache_ns),
                  .dirty = Whole(model.nine_p.dirty_ns),
                  .fault = Whole(model.nine_p.fault_ns)} {}
@@ -240,7 +250,7 @@ class TimedEngine {
     std::int64_t use[3][2];
     std::int64_t request, notify, page, fault, host_touch, flush, cache, attr;
     struct NineP {
-      std::int64_t request, worker, notify, write, cache, dirty, fault;
+      std::int64_t request, worker, cache, dirty, fault;
     } nine_p;
     // FUSE_READs or FUSE_WRITEs of so many bytes.
     std::int64_t Direct(std::uint64_t requests, std::uint64_t pages) const {
@@ -315,6 +325,7 @@ class TimedEngine {
     bool small = false;            // mapped page by page, for everybody, until it is reclaimed
     bool in_tables = false;        // of some process
     bool on_host = false;          // the host maps it
+    std::int64_t used_ns = 0;      // last
   };
   struct WaiterOf {
     std::vector<Task>& tasks;
@@ -357,6 +368,12 @@ class TimedEngine {
   }
 
   void Resume(std::uint32_t id);
+  void Grow();
+  void Sweep();
+  void TakeBack(SlotId slot);
+  std::uint32_t BlockSlots() const {
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kBlockBytes / ranges_.bytes()));
+  }
   bool Advance(std::uint32_t id, Task& task);
   bool AdvanceRecorded(std::uint32_t id, Task& task);
   bool Compute(std::uint32_t id, Task& task);
@@ -443,6 +460,10 @@ class TimedEngine {
   }
 
   void KickWorker(const Task& task, std::int64_t delay_ns) {
+    if (window_.size() < window_.capacity()) {
+      if (!std::exchange(growing_, true)) queue_.Post(task.now_ns + kPlugNs, kGrower);
+      return;
+    }
     std::int64_t at = task.now_ns;
     if (delay_ns > 0) {
       // A timer of n jiffies ends at the n-th tick after the one that ends the present jiffy.
@@ -495,6 +516,10 @@ class TimedEngine {
   bool sees_files_;
   FileSystem filesystem_;
   CacheMode cache_;
+  bool xattr_;
+  bool send_remove_;
+  std::uint32_t least_slots_;  // a window that grows has at least so many
+  std::int64_t idle_ns_;       // ranges that were not used for so long are taken back; 0: none
   PageCache pages_;
   std::int64_t now_ns_ = 0;
   std::int64_t lost_ns_ = 0;  // so long would a CPU have been interrupted that was always busy
@@ -508,6 +533,8 @@ class TimedEngine {
   std::vector<Task> tasks_;
   std::deque<std::uint32_t> waiting_calls_;
   std::vector<std::uint32_t> waiting_faults_;
+  bool growing_ = false;
+  bool sweeping_ = false;
   std::deque<std::int64_t> writes_back_;  // when those under way will have been answered
   std::int64_t worker_again_at_ns_ = EventQueue::kNever;
   std::int64_t running_ = 0;  // processes that do not sleep
