@@ -65,6 +65,17 @@ refused 2 '--advise: expected one policy' --advise --fio "--size=1m" --policy lr
 refused 2 '--accept: expected a number of percent' --advise --fio "--size=1m" --accept much
 refused 2 '--guest-ram: expected a size above 0' --fio "--size=1m" --guest-ram 0
 
+refused 2 'expected cache none, auto or always: those that virtiofs has' --fio "--size=1m" --no-dax --cache mmap
+refused 2 'expected cache none, mmap or loose: those that 9p has' --fio "--size=1m" --filesystem 9p --cache auto
+refused 2 'expected virtiofs with cache=auto or always' --trace kbuild.trace --jobs 2 --no-dax --cache none
+refused 2 '--cache is of timed runs' --trace kbuild.trace --cache none
+refused 2 '--reclaim-idle: expected a time such as 500ms' --fio "--size=1m" --reclaim-idle 0
+refused 2 '--reclaim-idle is of timed runs' --trace kbuild.trace --reclaim-idle 1s
+refused 2 'a window grows when that would be woken' --fio "--size=1m" --policy lru --grow-from 1M
+refused 2 'without it there is no window to grow' --fio "--size=1m" --no-dax --grow-from 64M
+refused 2 '--devices: expected a whole number from 1 to 64' --fio "--size=1m" --devices 0
+refused 2 'expected one device: recorded jobs share all their files' --trace kbuild.trace --jobs 2 --devices 2
+refused 2 'expected a window of 1 to 16777216 ranges' --fio "--size=1m" --window 16M --devices 64
 refused 2 '--map-over: expected no --mechanics' --fio "--size=1m" --map-over --mechanics linux
 refused 2 '--queues: expected a whole number from 1 to 1024' --fio "--size=1m" --queues 0
 refused 2 'expected --trace or --fio, got both' --fio tests/cli/randread.fio --trace kbuild.trace

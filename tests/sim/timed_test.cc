@@ -39,6 +39,15 @@ TimedResult Result(const std::string& options, const TimedSpec& spec) {
   return result.ok() ? *result : TimedResult();
 }
 
+// scripts/test --full, and not under sanitizers, where it would take an hour.
+bool Full() {
+#ifdef DAXCACHE_SANITIZED
+  return false;
+#else
+  return std::getenv("DAXCACHE_FULL") != nullptr;
+#endif
+}
+
 constexpr char kRandom[] = "--rw=randread --bs=4k --size=4g --ioengine=psync";
 
 TEST(Timed, AFifthOfTheWindowIsKeptFree) {
@@ -288,7 +297,7 @@ TEST(Published, PredictionsHold) {
   ASSERT_TRUE(cells.ok() && jobs.ok());
   EXPECT_EQ(cells->size(), 210u);
   EXPECT_EQ(jobs->jobs.size(), 30u);
-  if (std::getenv("DAXCACHE_FULL") == nullptr) {
+  if (!Full()) {
     // The first six jobs, random reads, on 2 GiB.
     jobs->jobs.resize(6);
     std::vector<PublishedCell> sample;
@@ -324,7 +333,7 @@ TEST(Published, CacheModesHold) {
   auto cells = ReadCacheModes(kProfiles + "published/cache_modes.csv");
   ASSERT_TRUE(jobs.ok() && cells.ok()) << jobs.status() << cells.status();
   EXPECT_EQ(cells->size(), 270u);
-  const bool full = std::getenv("DAXCACHE_FULL") != nullptr;
+  const bool full = Full();
   if (!full) {
     std::erase_if(*cells, [](const ModeCell& cell) { return !cell.Fitted(); });
     for (FioJob& job : jobs->jobs) job.runtime_ns = 1'000'000'000;
@@ -358,7 +367,7 @@ TEST(Published, TheKernelBuildHolds) {
   const auto profile = LoadProfile("xu-2021");
   const auto trace = ReadTrace(DAXCACHE_SOURCE_DIR "/traces/data/kbuild-defconfig.dxt.zst");
   ASSERT_TRUE(rows.ok() && profile.ok() && trace.ok()) << rows.status() << profile.status() << trace.status();
-  if (std::getenv("DAXCACHE_FULL") == nullptr) {
+  if (!Full()) {
     std::erase_if(*rows, [](const BuildRow& row) { return row.window_mib == 64 || row.window_mib == 1024; });
   }
   const auto predictions = PredictBuild(*rows, JobPool::Create(*trace, {}).value(), *profile, 2);
