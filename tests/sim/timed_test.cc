@@ -287,6 +287,8 @@ TEST(Profile, IsCheckedKeyByKey) {
   EXPECT_THAT(changed("\"wake_ns\": ", "\"wake_ns\": -"), HasSubstr("wake_ns: expected a number of nanoseconds"));
   EXPECT_THAT(changed("\"zap_ns\"", "\"zip_ns\": 1, \"zap_ns\""),
               HasSubstr("unknown parameter \"zip_ns\" (did you mean"));
+  EXPECT_THAT(changed("\"worker_ns\"", "\"walker_ns\""), HasSubstr("9p: expected the parameter worker_ns"));
+  EXPECT_THAT(changed("\"attr_ns\"", "\"attr\""), HasSubstr("direct: expected the parameter attr_ns"));
   EXPECT_TRUE(absl::IsNotFound(LoadProfile("nobody").status()));
 }
 

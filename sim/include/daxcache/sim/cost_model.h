@@ -26,7 +26,7 @@ struct DirectCosts {
   double touch_ns = 0;    // a vCPU touches a page of the window first: EPT violation, and the fault in the VMM
   double flush_ns = 0;    // a vCPU that runs is interrupted because something touched is unmapped, in guest or host
   double cache_ns = 0;    // the guest puts into its page cache what a read or fault has missed, or a call writes
-  double attr_ns = 0;  // after its FUSE_GETATTR, a read that follows a write drops what is cached; 0: it asks nothing
+  double attr_ns = 0;     // what a read that follows a write costs beside its FUSE_GETATTR; 0: it asks nothing
 
   using Field = CostField<DirectCosts>;
   static constexpr auto Fields() {
@@ -38,7 +38,7 @@ struct DirectCosts {
         Field{"touch_ns", &DirectCosts::touch_ns, "the first touch of a page of the window"},
         Field{"flush_ns", &DirectCosts::flush_ns, "a vCPU is interrupted as something touched is unmapped"},
         Field{"cache_ns", &DirectCosts::cache_ns, "the guest's page cache takes up what was missed or is written"},
-        Field{"attr_ns", &DirectCosts::attr_ns, "a read after a write drops what is cached"},
+        Field{"attr_ns", &DirectCosts::attr_ns, "a read after a write, beside its FUSE_GETATTR"},
     };
   }
 };
