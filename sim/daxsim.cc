@@ -701,10 +701,12 @@ int Run(const std::vector<std::string>& arguments) {
                                            "know how it runs"),
                 kExitUsage);
   }
+  const bool one_window = settings.devices.value_or(1) == 1 && settings.grow_from.bytes() == 0;
   if (settings.advise && (settings.policies.size() > 1 || settings.range_sizes.size() > 1 || settings.no_dax ||
-                          settings.format == "csv")) {
+                          !one_window || settings.format == "csv")) {
     return Fail(
-        absl::InvalidArgumentError("--advise: expected one policy and one range size, DAX, and a table or JSON"),
+        absl::InvalidArgumentError("--advise: expected one policy and one range size, DAX, one device, a window "
+                                   "that does not grow, and a table or JSON"),
         kExitUsage);
   }
   if (settings.map_over && !settings.mechanics.empty()) {

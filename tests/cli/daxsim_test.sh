@@ -62,6 +62,8 @@ grep -q '^linux,67108864,2097152,job,randread,psync,2,' "$scratch/timed.csv" || 
 grep -q '^Advice: a window of 320M$' "$scratch/advice" || fail "--advise: $(cat "$scratch/advice")"
 refused 2 '--advise: expected --fio, or --jobs N' --advise --trace kbuild.trace
 refused 2 '--advise: expected one policy' --advise --fio "--size=1m" --policy lru,linux
+refused 2 '--advise: expected one policy' --advise --fio "--size=1m" --devices 2
+refused 2 '--advise: expected one policy' --advise --fio "--size=1m" --grow-from 64M
 refused 2 '--accept: expected a number of percent' --advise --fio "--size=1m" --accept much
 refused 2 '--guest-ram: expected a size above 0' --fio "--size=1m" --guest-ram 0
 

@@ -33,5 +33,16 @@ cmp "$scratch/pool-1" "$scratch/pool-3" || fail "pools differ with threads"
 "$bin/daxsim" -w 1G -t kbuild.trace --as-recorded >"$scratch/as-recorded" || fail "--as-recorded"
 grep -q 'each task at its recorded times' "$scratch/as-recorded" || fail "--as-recorded: $(cat "$scratch/as-recorded")"
 
+# The published kernel build: predicted time ÷ predicted time without DAX, within 10 % of what was measured, 5 % at 4 GiB.
+"$bin/daxsim" validate --tables build --format json >"$scratch/build.json" || fail "validate --tables build"
+ratio() { sed -nE "/\"$1\": \{/,/\}/s/^ *\"$2\": ([0-9.]+),?$/\\1/p" "$scratch/build.json"; }
+for bound in "64 0.1" "1024 0.1" "4096 0.05"; do
+  read -r mib most <<<"$bound"
+  awk -v p="$(ratio kernel_build "$mib")" -v q="$(ratio kernel_build_published "$mib")" -v most="$most" \
+    'BEGIN { exit !(p > 0 && q > 0 && p / q > 1 - most && p / q < 1 + most) }' ||
+    fail "kernel build, $mib MiB: predicted $(ratio kernel_build "$mib"), published $(ratio kernel_build_published "$mib")"
+done
+awk -v p="$(ratio kernel_build 4096)" 'BEGIN { exit !(p < 1) }' || fail "4 GiB are not faster than none"
+
 printf '%d failures\n' "$failures"
 [ "$failures" = 0 ]

@@ -365,6 +365,9 @@ TEST(Published, NothingWasFittedToTheKataGuest) {
 
 // The kernel build: the windows that take little time here; with DAXCACHE_FULL all, and the bounds of the model.
 TEST(Published, TheKernelBuildHolds) {
+#ifdef DAXCACHE_SANITIZED
+  GTEST_SKIP() << "takes a minute under a sanitizer; tests/cli/daxsim_timed_test.sh runs all of it";
+#endif
   auto rows = ReadKernelBuild(kProfiles + "published/kernel_build.csv");
   const auto profile = LoadProfile("xu-2021");
   const auto trace = ReadTrace(DAXCACHE_SOURCE_DIR "/traces/data/kbuild-defconfig.dxt.zst");
