@@ -409,6 +409,11 @@ const Option kOptions[] = {
     {"iodepth", SetWholeOf<&FioJob::iodepth, 1, 1u << 20>},
     {"direct", SetBoolOf<&FioJob::direct>},
     {"invalidate", SetBoolOf<&FioJob::invalidate>},
+    {"exec_prerun",  // any other command is taken to change nothing
+     [](Context c, std::string_view v) {
+       c.job.drop_caches = v.find("/proc/sys/vm/drop_caches") != std::string_view::npos;
+       return absl::OkStatus();
+     }},
     {"buffered",
      [](Context c, std::string_view v) {
        bool buffered = false;
@@ -471,7 +476,6 @@ constexpr std::string_view kWithoutEffect[] = {
     "disk_util",
     "dontneed",
     "exec_postrun",
-    "exec_prerun",
     "exitall",
     "exitall_on_error",
     "fadvise_hint",

@@ -95,6 +95,14 @@ TEST(FioJob, FileNames) {
   EXPECT_EQ(One("filename=x:y\n").Files(), 2u);
 }
 
+TEST(FioJob, ACommandBeforeMayDropTheCaches) {
+  const auto file = ParseFioJobText(
+      "[a]\nsize=1m\nexec_prerun=sync && echo 3 > /proc/sys/vm/drop_caches\n[b]\nsize=1m\nexec_prerun=date\n", "f");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->jobs[0].drop_caches);
+  EXPECT_FALSE(file->jobs[1].drop_caches);
+}
+
 TEST(FioJob, CommandLine) {
   const auto file = ParseFioCommandLine("--rw=randread --size=1m --name=a  --name=b --bs=8k --group_reporting");
   ASSERT_TRUE(file.ok()) << file.status();

@@ -63,6 +63,7 @@ struct FioJob {
   std::uint32_t iodepth = 1;
   bool direct = false;
   bool invalidate = true;        // at the beginning nothing of its files is cached
+  bool drop_caches = false;      // … of any file, nor mapped: exec_prerun writes to /proc/sys/vm/drop_caches
   std::uint64_t runtime_ns = 0;  // 0: until done
   bool time_based = false;
   std::uint32_t loops = 1;
