@@ -69,6 +69,7 @@ struct Settings {
   std::optional<std::uint32_t> jobs;  // a trace as a pool of so many
   bool as_recorded = false;
   std::string driver = "make";
+  std::optional<std::uint32_t> daemon_threads;
   std::optional<double> cpu_factor;
   std::optional<std::uint32_t> retouch;
   bool no_dax = false;
@@ -177,8 +178,9 @@ std::vector<Flag> Flags(Settings& settings) {
            }},
       {.name = "daemon-threads",
        .value = "N",
-       .help = "threads of the daemon in timed runs; 0, the default: it handles requests in line, one at a time",
-       .set = SetThreads(&settings.engine.daemon_threads)},
+       .help = "threads of the daemon in timed runs; 0: it handles requests in line, one at a time; default: the "
+               "profile's",
+       .set = SetCount(&settings.daemon_threads, 0, 1024)},
       {.name = "queues",
        .value = "N",
        .help = "request queues in timed runs, each with threads of its own; default 1",
@@ -548,10 +550,13 @@ absl::StatusOr<TimedWork> FioWork(const Settings& settings) {
   if (!parsed.ok()) return parsed.status();
   for (const std::string& warning : parsed->warnings) std::cerr << "daxsim: warning: " << warning << "\n";
   const auto jobs = std::make_shared<const FioJobFile>(*std::move(parsed));
-  return TimedWork{.title = options ? "fio " + settings.fio : settings.fio,
-                   .validate = [jobs](const TimedSpec& spec) { return ValidateTimed(*jobs, spec); },
-                   .workload = {.run = Runs(*jobs), .file_bytes = FileSizes(*jobs)},
-                   .keeps = jobs};
+  TimedWork work;
+  work.title = options ? "fio " + settings.fio : settings.fio;
+  work.validate = [jobs](const TimedSpec& spec) { return ValidateTimed(*jobs, spec); };
+  work.workload.run = Runs(*jobs);
+  work.workload.file_bytes = FileSizes(*jobs);
+  work.keeps = jobs;
+  return work;
 }
 
 absl::StatusOr<TimedWork> TraceWork(const Settings& settings, const Profile& profile) {
@@ -570,16 +575,20 @@ absl::StatusOr<TimedWork> TraceWork(const Settings& settings, const Profile& pro
     how = absl::StrCat(", ", Grouped(pool->jobs()), " jobs, ", options.jobs, " at once, on ",
                        settings.engine.vcpus == 0 ? "as many" : absl::StrCat(settings.engine.vcpus), " CPUs");
   }
-  return TimedWork{.title = *path + how,
-                   .validate = [pool](const TimedSpec& spec) { return ValidateTimed(*pool, spec); },
-                   .workload = {.run = Runs(*pool, options), .file_bytes = pool->sizes()},
-                   .keeps = pool};
+  TimedWork work;
+  work.title = *path + how;
+  work.validate = [pool](const TimedSpec& spec) { return ValidateTimed(*pool, spec); };
+  work.workload.run = Runs(*pool, options);
+  work.workload.file_bytes = pool->sizes();
+  work.keeps = pool;
+  return work;
 }
 
 // The jobs on every window with every policy, on all cores.
 int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
   const auto profile = LoadProfile(settings.profile);
   if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
+  if (const absl::Status has = profile->RequireDax(); !has.ok()) return Fail(has, kExitUsage);
   const auto work = settings.fio.empty() ? TraceWork(settings, *profile) : FioWork(settings);
   if (!work.ok()) return Fail(work.status(), settings.fio.starts_with("--") ? kExitUsage : kExitData);
   std::vector<TimedSpec> timed;
@@ -604,6 +613,8 @@ int RunTimed(const Settings& settings, const std::vector<RunSpec>& specs) {
       const std::uint64_t window = settings.no_dax ? 0 : spec.window.bytes();
       timed.back().engine.page_cache_pages = PageCacheBytes(settings.guest_ram.bytes(), window) / PageCache::kPageBytes;
     }
+    timed.back().engine.daemon_threads = settings.daemon_threads.value_or(profile->daemon_threads);
+    timed.back().engine.xattr = settings.engine.xattr || profile->xattr;
     timed.back().engine.retouch = settings.retouch.value_or(profile->retouch);
     if (const absl::Status valid = work->validate(timed.back()); !valid.ok()) return Fail(valid, kExitUsage);
   }

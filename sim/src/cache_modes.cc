@@ -110,7 +110,7 @@ bool KataPrediction::Explained() const {
   return PredictedRatio() > 1 && std::abs(PredictedRatio() / PublishedRatio() - 1) <= 0.25;
 }
 
-absl::StatusOr<KataPrediction> PredictKata(const std::string& path, const FioJobFile& jobs, const TimedSpec& spec,
+absl::StatusOr<KataPrediction> PredictKata(const std::string& path, const FioJobFile& jobs, const Profile& profile,
                                            int threads) {
   KataPrediction kata;
   const absl::Status read =
@@ -131,16 +131,17 @@ absl::StatusOr<KataPrediction> PredictKata(const std::string& path, const FioJob
   if (kata.published_9p_iops == 0 || kata.published_virtiofs_iops == 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected a row of virtio-9p and one of virtiofs"));
   }
+  TimedSpec spec;
+  spec.window = ByteSize(std::uint64_t{1} << 30);
+  spec.costs = profile.costs;
+  spec.engine.jiffy_ns = profile.jiffy_ns;
+  spec.engine.daemon_threads = profile.daemon_threads;
+  spec.engine.xattr = profile.xattr;
+  spec.engine.dax = false;
   std::vector<TimedSpec> specs(2, spec);
-  for (TimedSpec& one : specs) {
-    one.window = ByteSize(std::uint64_t{1} << 30);
-    one.engine.dax = false;
-  }
   specs[0].engine.filesystem = FileSystem::kNineP;
   specs[0].engine.cache = CacheMode::kMmap;
   specs[1].engine.cache = CacheMode::kAuto;
-  specs[1].engine.daemon_threads = 64;
-  specs[1].engine.xattr = true;
   const auto results = RunTimedSweep(Runs(jobs), specs, threads);
   if (!results.ok()) return results.status();
   kata.predicted_9p_iops = (*results)[0].jobs[0].Iops();

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "daxcache/sim/cache_modes.h"
 #include "daxcache/sim/validate.h"
+#include "daxcache/sim/vhost_scsi.h"
 
 namespace daxcache {
 inline namespace v0 {
@@ -101,7 +102,7 @@ class Fitter {
                                         Median(*errors), ", ", evaluations_, " evaluations"))) {
         return absl::CancelledError("stopped");
       }
-      if (!better || gain < kLeastGain) break;
+      if (!better || gain < kLeastGain * Cost(*errors)) break;
     }
     return Result(costs, normal, scale);
   }
@@ -214,9 +215,7 @@ absl::StatusOr<FitResult> FitModes(const std::vector<ModeCell>& all, const FioJo
   };
   std::vector<Fitted> direct = FieldsOf<DirectCosts>([](CostModel& costs) -> DirectCosts& { return costs.direct; });
   // These only recorded jobs pay, or they are too little to tell.
-  std::erase_if(direct, [](const Fitted& one) {
-    return one.name == "fault_ns" || one.name == "touch_ns" || one.name == "flush_ns";
-  });
+  std::erase_if(direct, [](const Fitted& one) { return one.name == "fault_ns" || one.name == "flush_ns"; });
   auto result = fit(FileSystem::kVirtiofs, std::move(direct), spec.costs);
   if (!result.ok()) return result;
   std::vector<Fitted> of_9p = FieldsOf<NinePCosts>([](CostModel& costs) -> NinePCosts& { return costs.nine_p; });
@@ -228,6 +227,22 @@ absl::StatusOr<FitResult> FitModes(const std::vector<ModeCell>& all, const FioJo
   nine_p->parameters.insert(nine_p->parameters.begin(), result->parameters.begin(), result->parameters.end());
   nine_p->evaluations += result->evaluations;
   return nine_p;
+}
+
+absl::StatusOr<FitResult> FitVhost(const std::vector<VhostCell>& cells, const CostModel& start,
+                                   const FitOptions& options) {
+  const auto errors = [&](const CostModel& costs) -> absl::StatusOr<std::vector<double>> {
+    std::vector<double> all_errors;
+    for (const VhostCell& cell : cells) {
+      if (cell.Fitted()) all_errors.push_back(std::log(PredictVhost(cell, costs.vhost_scsi) / cell.iops));
+    }
+    if (all_errors.empty()) return absl::InvalidArgumentError("expected rows of at most 16 LUNs, got none");
+    return all_errors;
+  };
+  auto parameters = FieldsOf<VhostScsiCosts>([](CostModel& costs) -> VhostScsiCosts& { return costs.vhost_scsi; });
+  // Known from the disks without a guest.
+  std::erase_if(parameters, [](const Fitted& one) { return one.name == "job_ns"; });
+  return Fitter(std::move(parameters), errors, options).Run(start);
 }
 
 }  // namespace v0

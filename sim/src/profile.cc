@@ -49,6 +49,13 @@ absl::Status ReadCosts(const Json& json, const std::string& name, const std::str
   return absl::OkStatus();
 }
 
+template <class Costs>
+Json CostsJson(const Costs& costs) {
+  Json json;
+  for (const auto& field : Costs::Fields()) json[std::string(field.name)] = std::llround(costs.*field.value);
+  return json;
+}
+
 }  // namespace
 
 std::vector<std::string> DataFolders(const std::string& folder) {
@@ -63,10 +70,28 @@ std::vector<std::string> DataFolders(const std::string& folder) {
   return folders;
 }
 
-absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string& path) {
+absl::Status Profile::RequireDax() const {
+  if (has_dax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a profile that says what a window costs, got ", name, ", which has no \"dax\""));
+}
+
+namespace {
+
+absl::StatusOr<Profile> Load(const std::string& name, bool may_be_like);
+
+absl::StatusOr<Profile> Parse(const std::string& text, const std::string& path, bool may_be_like) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) return Fault(path, "expected a JSON object");
   Profile profile;
+  if (json.contains("like")) {
+    if (!json["like"].is_string() || !may_be_like) {
+      return Fault(path, "like: expected the name of a profile, which is itself like no other");
+    }
+    auto other = Load(json["like"].get<std::string>(), false);
+    if (!other.ok()) return Fault(path, absl::StrCat("like: ", other.status().message()));
+    profile = *std::move(other);
+  }
   const std::pair<const char*, std::string*> texts[] = {
       {"name", &profile.name}, {"summary", &profile.summary}, {"source", &profile.source}};
   for (const auto& [key, value] : texts) {
@@ -79,20 +104,32 @@ absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string&
     }
     profile.jiffy_ns = json["jiffy_ns"].get<std::int64_t>();
   }
-  if (!json.contains("dax")) return Fault(path, "expected an object of parameters \"dax\", got none");
-  if (absl::Status status = ReadCosts(json["dax"], "dax", path, profile.costs); !status.ok()) return status;
-  profile.has_direct = json.contains("direct");
-  if (profile.has_direct) {
-    if (absl::Status status = ReadCosts(json["direct"], "direct", path, profile.costs.direct); !status.ok()) {
-      return status;
+  const auto group = [&](const char* name, bool& has, auto& costs) -> absl::Status {
+    if (!json.contains(name)) return absl::OkStatus();
+    has = true;
+    return ReadCosts(json[name], name, path, costs);
+  };
+  CostModel& costs = profile.costs;
+  for (const absl::Status& status :
+       {group("dax", profile.has_dax, costs), group("direct", profile.has_direct, costs.direct),
+        group("9p", profile.has_nine_p, costs.nine_p), group("vhost-scsi", profile.has_vhost_scsi, costs.vhost_scsi)}) {
+    if (!status.ok()) return status;
+  }
+  if (!profile.has_dax && !profile.has_vhost_scsi) {
+    return Fault(path, "expected an object of parameters \"dax\", got none");
+  }
+  if (json.contains("daemon_threads")) {
+    if (!json["daemon_threads"].is_number_unsigned() || json["daemon_threads"].get<std::uint64_t>() > 1024) {
+      return Fault(path, "daemon_threads: expected a whole number from 0 to 1024");
     }
+    profile.daemon_threads = json["daemon_threads"].get<std::uint32_t>();
   }
-  profile.has_nine_p = json.contains("9p");
-  if (profile.has_nine_p) {
-    if (absl::Status status = ReadCosts(json["9p"], "9p", path, profile.costs.nine_p); !status.ok()) return status;
+  if (json.contains("xattr")) {
+    if (!json["xattr"].is_boolean()) return Fault(path, "xattr: expected true or false");
+    profile.xattr = json["xattr"].get<bool>();
   }
-  profile.has_pool = json.contains("pool");
-  if (profile.has_pool) {
+  if (json.contains("pool")) {
+    profile.has_pool = true;
     const Json& pool = json["pool"];
     const auto number = [&](const char* key) {
       return pool.is_object() && pool.contains(key) && pool[key].is_number() ? pool[key].get<double>() : -1;
@@ -110,7 +147,7 @@ absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string&
   return profile;
 }
 
-absl::StatusOr<Profile> LoadProfile(const std::string& name) {
+absl::StatusOr<Profile> Load(const std::string& name, bool may_be_like) {
   std::vector<std::string> candidates = {name};
   for (const std::string& folder : DataFolders("profiles")) candidates.push_back(folder + "/" + name + ".json");
   std::error_code ignored;
@@ -119,7 +156,7 @@ absl::StatusOr<Profile> LoadProfile(const std::string& name) {
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;
     if (!in || !(text << in.rdbuf())) return absl::UnavailableError(absl::StrCat(path, ": cannot be read"));
-    return ParseProfile(text.str(), path);
+    return Parse(text.str(), path, may_be_like);
   }
   std::set<std::string> known;
   for (const std::string& folder : DataFolders("profiles")) {
@@ -132,25 +169,28 @@ absl::StatusOr<Profile> LoadProfile(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("expected a profile's file or name (", list, "), got \"", name, "\""));
 }
 
+}  // namespace
+
+absl::StatusOr<Profile> ParseProfile(const std::string& text, const std::string& path) {
+  return Parse(text, path, true);
+}
+
+absl::StatusOr<Profile> LoadProfile(const std::string& name) {
+  return Load(name, true);
+}
+
 std::string ProfileText(const Profile& profile) {
   Json json;
   json["name"] = profile.name;
   json["summary"] = profile.summary;
   json["source"] = profile.source;
   json["jiffy_ns"] = profile.jiffy_ns;
-  for (const CostModel::Field& field : CostModel::Fields()) {
-    json["dax"][std::string(field.name)] = std::llround(profile.costs.*field.value);
-  }
-  if (profile.has_direct) {
-    for (const DirectCosts::Field& field : DirectCosts::Fields()) {
-      json["direct"][std::string(field.name)] = std::llround(profile.costs.direct.*field.value);
-    }
-  }
-  if (profile.has_nine_p) {
-    for (const NinePCosts::Field& field : NinePCosts::Fields()) {
-      json["9p"][std::string(field.name)] = std::llround(profile.costs.nine_p.*field.value);
-    }
-  }
+  if (profile.has_dax) json["dax"] = CostsJson(profile.costs);
+  if (profile.has_direct) json["direct"] = CostsJson(profile.costs.direct);
+  if (profile.has_nine_p) json["9p"] = CostsJson(profile.costs.nine_p);
+  if (profile.has_vhost_scsi) json["vhost-scsi"] = CostsJson(profile.costs.vhost_scsi);
+  if (profile.daemon_threads > 0) json["daemon_threads"] = profile.daemon_threads;
+  if (profile.xattr) json["xattr"] = true;
   if (profile.has_pool) json["pool"] = {{"cpu_factor", profile.cpu_factor}, {"retouch", profile.retouch}};
   return json.dump(2) + "\n";
 }

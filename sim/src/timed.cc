@@ -57,15 +57,19 @@ std::unique_ptr<TimedEngine> MakeEngine(const std::vector<std::uint64_t>& sizes,
 }
 
 void Finish(std::span<const std::unique_ptr<TimedEngine>> engines, TimedResult& result) {
-  double busy = 0;
+  if (engines.empty()) return;
+  double busy = result.daemon_utilization * static_cast<double>(result.time_ns) * static_cast<double>(engines.size());
+  std::int64_t time_ns = 0;
+  result.ranges = result.host_mappings = result.page_cache_bytes = 0;
   for (const auto& engine : engines) {
     result.ranges += engine->window().size();
-    result.time_ns = std::max(result.time_ns, engine->now_ns());
+    time_ns = std::max(time_ns, engine->now_ns());
     result.daemon_requests += engine->daemon().requests();
     result.host_mappings += engine->host_mappings();
     result.page_cache_bytes += engine->page_cache().present() * PageCache::kPageBytes;
     busy += static_cast<double>(engine->daemon().busy_ns()) / engine->daemon().threads();
   }
+  result.time_ns += time_ns;
   if (result.time_ns > 0) {
     result.daemon_utilization =
         std::min(1.0, busy / static_cast<double>(engines.size()) / static_cast<double>(result.time_ns));

@@ -184,7 +184,9 @@ void TimedEngine::Resume(std::uint32_t id) {
   task.in_call = false;
   GiveUpCpu(task);
   if (worker_again_at_ns_ != EventQueue::kNever) {
-    queue_.Post(std::max(std::exchange(worker_again_at_ns_, EventQueue::kNever), task.now_ns), kWorker);
+    // Between two runs it lets others run (cond_resched), so that those that the last release has woken come first.
+    const std::int64_t yielded_ns = task.now_ns + costs_.wake * 3 / 2;
+    queue_.Post(std::max(std::exchange(worker_again_at_ns_, EventQueue::kNever), yielded_ns), kWorker);
   }
 }
 
@@ -400,7 +402,7 @@ bool TimedEngine::UsePageCache(std::uint32_t id, Task& task, std::uint32_t file)
     const std::int64_t share = task.process.shared != nullptr ? 0 : costs_.share[write] * (running_ - 1);
     const std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share +
                              (pages - 1) * (costs_.use[static_cast<std::size_t>(IoPath::kMmap)][write] / 4 + share);
-    Work(task, use + task.guest_ns + (task.far ? costs_.far[write && task.process.path == IoPath::kMmap] : 0));
+    Work(task, use + task.guest_ns + (task.far ? costs_.far : 0));
   }
   FinishPiece(task);
   return !Yields(id, task);
@@ -600,7 +602,8 @@ std::int64_t TimedEngine::UseCost(Task& task, SlotId slot) {
   const std::int64_t share = costs_.share[write] * (running_ - 1);
   ++task.result.hits;
   std::int64_t use = costs_.use[static_cast<std::size_t>(task.process.path)][write] + share;
-  if (offset != task.next_offset) use += costs_.far[write && task.process.path == IoPath::kMmap];
+  // Where it was last is as near as what follows.
+  if (offset != task.next_offset && offset + length != task.next_offset) use += costs_.far;
   task.next_offset = offset + length;
   if (recorded_) use = 0;  // in what its task computes
   std::int64_t touch = 0;
@@ -613,8 +616,7 @@ std::int64_t TimedEngine::UseCost(Task& task, SlotId slot) {
     std::uint64_t& written = written_[ToIndex(slot) * words_ + page / 64];
     const std::uint64_t bit = std::uint64_t{1} << (page % 64);
     if ((write ? written : touched) & bit) continue;
-    touch += daemon_.LockedFor(task.now_ns + use + touch);
-    if (recorded_) touch += costs_.host_touch;  // which `use` has else
+    touch += daemon_.LockedFor(task.now_ns + use + touch) + costs_.touch;
     if (write) {
       written |= bit;
       touched |= bit;
@@ -652,20 +654,26 @@ bool TimedEngine::StepCall(std::uint32_t id, Task& task) {
         Untouch(action.slot);
         Send(id, task, Spent::kUpgrade, costs_.service, costs_.mmap, costs_.wake);
         return false;
-      case Step::kRemove:
+      case Step::kRemove: {
+        std::int64_t service_ns = 0;
         for (std::uint32_t i = 0, slot = ToIndex(action.slot); i < action.count; ++i) {
+          service_ns += costs_.service + (window_.writable(SlotId{slot}) ? 0 : costs_.read_only);
           host_mappings_ -= std::exchange(slots_[slot].on_host, false) ? 1 : 0;
           Untouch(SlotId{std::exchange(slot, ToIndex(guest_.NextInBatch(SlotId{slot})))});
         }
-        Send(id, task, Spent::kReclaim, costs_.service * action.count, costs_.mmap * action.count, costs_.wake);
+        Send(id, task, Spent::kReclaim, service_ns, costs_.mmap * action.count, costs_.wake);
         return false;
+      }
       case Step::kZap: {
         SlotInfo& slot = slots_[ToIndex(action.slot)];
         ++slot.generation;
-        if (!slot.in_tables) break;
-        lost_ns_ += costs_.flush;
-        task.now_ns += costs_.zap;
-        SpentOn(task, Spent::kReclaim) += costs_.zap;
+        std::int64_t zap_ns = costs_.zap;
+        if (slot.in_tables) {
+          lost_ns_ += costs_.flush;
+          zap_ns *= 2;
+        }
+        task.now_ns += zap_ns;
+        SpentOn(task, Spent::kReclaim) += zap_ns;
         if (Yields(id, task)) return false;
         break;
       }

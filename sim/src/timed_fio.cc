@@ -126,12 +126,20 @@ absl::StatusOr<TimedResult> RunFioJobs(const FioJobFile& file, const TimedSpec& 
   for (const FioJob& job : file.jobs) files.push_back(FilesOf(job, table));
   const std::vector<FileFacts> facts = table.Facts();
   std::vector<std::unique_ptr<TimedEngine>> devices;
-  for (std::uint32_t i = 0; i < spec.devices; ++i) devices.push_back(MakeEngine(table.sizes(), facts, spec, false));
   TimedResult result;
   result.spec = spec;
   for (std::size_t begin = 0; begin < file.jobs.size();) {
     std::size_t end = begin + 1;
     while (end < file.jobs.size() && !file.jobs[end].stonewall) ++end;
+    const bool drop = std::any_of(file.jobs.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  file.jobs.begin() + static_cast<std::ptrdiff_t>(end),
+                                  [](const FioJob& job) { return job.drop_caches; });
+    if (drop || devices.empty()) {
+      // Without its caches a mount is as good as new: the guest has forgotten the inodes, and returned their ranges.
+      Finish(devices, result);
+      devices.clear();
+      for (std::uint32_t i = 0; i < spec.devices; ++i) devices.push_back(MakeEngine(table.sizes(), facts, spec, false));
+    }
     std::vector<FioStream> streams;
     std::vector<TimedEngine::SharedCpu> cpus;
     for (std::size_t i = begin; i < end; ++i) {

@@ -25,7 +25,7 @@ TimedJob Sum(std::span<const ProcessResult> results);
 std::unique_ptr<TimedEngine> MakeEngine(const std::vector<std::uint64_t>& sizes, std::span<const FileFacts> facts,
                                         const TimedSpec& spec, bool recorded);
 
-// What a run was besides its jobs: on these devices together.
+// What a run was besides its jobs, after what `result` has of it so far: on these devices together.
 void Finish(std::span<const std::unique_ptr<TimedEngine>> engines, TimedResult& result);
 
 }  // namespace v0

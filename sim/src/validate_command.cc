@@ -26,6 +26,7 @@
 #include "daxcache/sim/progress.h"
 #include "daxcache/sim/text.h"
 #include "daxcache/sim/validate.h"
+#include "daxcache/sim/vhost_scsi.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/units.h"
 #include "nlohmann/json.hpp"
@@ -49,6 +50,7 @@ struct Settings {
   std::vector<std::string> tables;  // empty: all
   bool build = false;               // fit: to the kernel build
   bool modes = false;               // … to the cache modes
+  bool vhost = false;               // … to vhost-scsi
   std::string build_data;
   std::string modes_data;
   std::string trace = "kbuild-defconfig.dxt";
@@ -91,7 +93,7 @@ std::function<absl::Status(std::string_view)> SetWindows(std::vector<std::uint32
   };
 }
 
-constexpr std::string_view kTables[] = {"window", "modes", "kata", "build"};
+constexpr std::string_view kTables[] = {"window", "modes", "kata", "vhost", "build"};
 
 std::function<absl::Status(std::string_view)> SetTables(std::vector<std::string>* tables) {
   return [tables](std::string_view text) -> absl::Status {
@@ -101,7 +103,7 @@ std::function<absl::Status(std::string_view)> SetTables(std::vector<std::string>
       const std::string_view item = text.substr(0, comma);
       if (std::find(std::begin(kTables), std::end(kTables), item) == std::end(kTables)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("expected some of window, modes, kata, build, got \"", AbslView(item), "\""));
+            absl::StrCat("expected some of window, modes, kata, vhost, build, got \"", AbslView(item), "\""));
       }
       tables->emplace_back(item);
       if (comma == std::string_view::npos) return absl::OkStatus();
@@ -164,11 +166,16 @@ std::vector<Flag> Flags(Settings& settings, bool fit) {
          .help = "fits what virtiofs without DAX and 9p cost to the cache modes with one process, and keeps what "
                  "the profile says of DAX",
          .set = SetTrue(&settings.modes)});
+    flags.push_back({.name = "vhost",
+                     .value = "",
+                     .help = "fits the profile of vhost-scsi, from bellinger-2012",
+                     .set = SetTrue(&settings.vhost)});
   } else {
     flags.push_back({.name = "tables",
                      .value = "NAME,…",
                      .help = "only these of window, modes (nine systems, with and without DAX), kata (9p and virtiofs "
-                             "in a Kata guest) and build (the kernel build); default: all",
+                             "in a Kata guest), vhost (block devices by vhost-scsi) and build (the kernel build); "
+                             "default: all",
                      .set = SetTables(&settings.tables)});
     flags.push_back({.name = "windows",
                      .value = "GIB,…",
@@ -210,8 +217,15 @@ struct Summaries {
   ErrorSummary closed_form;
 };
 
+struct VhostPrediction {
+  VhostCell cell;
+  double predicted_iops = 0;
+  double twice_the_jobs_iops = 0;
+};
+
 std::string JsonText(const std::vector<Prediction>& all, const std::vector<ModePrediction>& modes,
-                     const std::optional<KataPrediction>& kata, const std::vector<BuildPrediction>& builds) {
+                     const std::optional<KataPrediction>& kata, const std::vector<VhostPrediction>& vhost,
+                     const std::vector<BuildPrediction>& builds) {
   Json json;
   if (!all.empty()) {
     const Summaries summaries(all);
@@ -262,6 +276,16 @@ std::string JsonText(const std::vector<Prediction>& all, const std::vector<ModeP
                              {"published_iops", p.cell.job.iops},
                              {"predicted_iops", p.predicted_iops},
                              {"error", p.Error()}});
+  }
+  for (const VhostPrediction& p : vhost) {
+    json["cells"].push_back({{"table", "vhost_scsi_scaling"},
+                             {"luns", p.cell.luns},
+                             {"jobs", p.cell.jobs},
+                             {"write_percent", p.cell.write_percent},
+                             {"held_out", !p.cell.Fitted()},
+                             {"published_iops", p.cell.iops},
+                             {"predicted_iops", p.predicted_iops},
+                             {"twice_the_jobs_iops", p.twice_the_jobs_iops}});
   }
   return json.dump(2) + "\n";
 }
@@ -332,6 +356,18 @@ std::string KataText(const std::optional<KataPrediction>& kata) {
   return table.ToString("") + ratios;
 }
 
+std::string VhostText(const std::vector<VhostPrediction>& vhost) {
+  if (vhost.empty()) return "";
+  TextTable table({"vhost-scsi LUNs", "jobs", "writes", "published", "predicted", "error", "", "twice the jobs"},
+                  {false, false, false, false, false, false, true, false});
+  for (const VhostPrediction& p : vhost) {
+    table.Add({absl::StrCat(p.cell.luns), absl::StrCat(p.cell.jobs), absl::StrCat(p.cell.write_percent, " %"),
+               Iops(p.cell.iops), Iops(p.predicted_iops), Signed(p.predicted_iops / p.cell.iops - 1),
+               p.cell.Fitted() ? "fitted" : "held out", Iops(p.twice_the_jobs_iops)});
+  }
+  return table.ToString("");
+}
+
 std::string BuildText(const std::vector<BuildPrediction>& builds, std::uint32_t k) {
   if (builds.empty()) return "";
   TextTable table({"kernel build", "published", "predicted", "÷ no DAX, published", "predicted", "error",
@@ -398,6 +434,16 @@ int FitModesCommand(const Settings& settings, const FioJobFile& jobs, const Time
   return Print(ProfileText(profile), settings.output);
 }
 
+int FitVhostCommand(const Settings& settings, Profile profile) {
+  const auto cells = ReadVhostScsi(Found("", "published/vhost_scsi_scaling.csv"));
+  if (!cells.ok()) return Fail(cells.status(), kExitData);
+  const auto result = FitVhost(*cells, profile.costs, {.huber = 0.1, .report = ToStandardError()});
+  if (!result.ok()) return Fail(result.status(), kExitData);
+  PrintParameters(*result);
+  profile.costs = result->costs;
+  return Print(ProfileText(profile), settings.output);
+}
+
 int FitBuildCommand(const Settings& settings, const Profile& start) {
   const auto build = ReadBuild(settings);
   if (!build.ok()) return Fail(build.status(), kExitData);
@@ -428,12 +474,18 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
   if (!rest->empty()) {
     return Fail(absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest->front(), "\"")), kExitUsage);
   }
-  if (settings.profile.empty()) settings.profile = settings.build || settings.modes ? "goyal-2020" : "start-2020";
+  if (settings.build + settings.modes + settings.vhost > 1) {
+    return Fail(absl::InvalidArgumentError("expected one of --build, --modes and --vhost, got several"), kExitUsage);
+  }
+  if (settings.profile.empty()) {
+    settings.profile = settings.vhost                     ? "bellinger-2012"
+                       : settings.build || settings.modes ? "goyal-2020"
+                                                          : "start-2020";
+  }
   auto profile = LoadProfile(settings.profile);
   if (!profile.ok()) return Fail(profile.status(), absl::IsNotFound(profile.status()) ? kExitUsage : kExitData);
-  if (settings.build && settings.modes) {
-    return Fail(absl::InvalidArgumentError("expected one of --build and --modes, got both"), kExitUsage);
-  }
+  if (settings.vhost) return FitVhostCommand(settings, *profile);
+  if (const absl::Status has = profile->RequireDax(); !has.ok()) return Fail(has, kExitUsage);
   if (settings.build) return FitBuildCommand(settings, *profile);
   auto cells = ReadWindowSweep(Found(settings.data, "published/dax_window_sweep.csv"));
   if (!cells.ok()) return Fail(cells.status(), kExitData);
@@ -479,9 +531,25 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
     if (wanted("kata")) {
       const auto job = ReadFioJobFile(Found("", "kata-2020.fio"));
       if (!job.ok()) return Fail(job.status(), kExitData);
-      const auto predicted = PredictKata(Found("", "published/kata_randrw.csv"), *job, spec, threads);
+      const auto machine = LoadProfile("kata-2020");
+      if (!machine.ok()) return Fail(machine.status(), kExitData);
+      const auto predicted = PredictKata(Found("", "published/kata_randrw.csv"), *job, *machine, threads);
       if (!predicted.ok()) return Fail(predicted.status(), kExitData);
       kata = *predicted;
+    }
+    std::vector<VhostPrediction> vhost;
+    if (wanted("vhost")) {
+      const auto machine = LoadProfile("bellinger-2012");
+      if (!machine.ok()) return Fail(machine.status(), kExitData);
+      const auto rows = ReadVhostScsi(Found("", "published/vhost_scsi_scaling.csv"));
+      if (!rows.ok()) return Fail(rows.status(), kExitData);
+      for (const VhostCell& cell : *rows) {
+        VhostCell more = cell;
+        more.jobs *= 2;
+        vhost.push_back({.cell = cell,
+                         .predicted_iops = PredictVhost(cell, machine->costs.vhost_scsi),
+                         .twice_the_jobs_iops = PredictVhost(more, machine->costs.vhost_scsi)});
+      }
     }
     std::vector<BuildPrediction> builds;
     std::uint32_t k = 0;
@@ -497,9 +565,10 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
       builds = *std::move(predicted);
       k = machine->retouch;
     }
-    if (settings.format == "json") return Print(JsonText(windows, modes, kata, builds), settings.output);
+    if (settings.format == "json") return Print(JsonText(windows, modes, kata, vhost, builds), settings.output);
     std::string text;
-    for (const std::string& part : {TableText(windows), ModesText(modes), KataText(kata), BuildText(builds, k)}) {
+    for (const std::string& part :
+         {TableText(windows), ModesText(modes), KataText(kata), VhostText(vhost), BuildText(builds, k)}) {
       absl::StrAppend(&text, text.empty() || part.empty() ? "" : "\n", part);
     }
     return Print(text, settings.output);

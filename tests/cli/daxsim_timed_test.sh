@@ -10,8 +10,8 @@ failures=0
 
 fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
 
-# Timed runs: any number of threads, the same bytes; a cell of the published table is what the same job gives by itself
-# on its place in the job file.
+# Timed runs: any number of threads, the same bytes; a cell of the published table is what the same job gives by itself,
+# in the job file or alone.
 for threads in 1 3; do
   "$bin/daxsim" -w 64M,128M --policy linux,lru --fio tests/cli/randread.fio --format json --threads $threads \
     >"$scratch/timed-$threads" || fail "--fio"
@@ -21,6 +21,9 @@ cmp "$scratch/timed-1" "$scratch/timed-3" || fail "timed runs differ with thread
 "$bin/daxsim" -w 64G --fio sim/profiles/goyal-2020.fio --format json >"$scratch/jobs.json" || fail "goyal-2020.fio"
 diff <(sed -nE 's/.*"predicted_iops": ([0-9.]+).*/\1/p' "$scratch/cells.json" | sort) \
   <(sed -nE 's/^ *"iops": ([0-9.]+),/\1/p' "$scratch/jobs.json" | sort) || fail "cells are not what the jobs give"
+alone=$("$bin/daxsim" -w 64G --fio "--rw=randread --bs=4k --size=4g --runtime=20 --ioengine=psync --numjobs=4" \
+  --format json | sed -nE 's/^ *"iops": ([0-9.]+),/\1/p')
+grep -qF "\"predicted_iops\": $alone" "$scratch/cells.json" || fail "a job alone gives $alone, which no cell says"
 
 # The recorded build as a pool of jobs, with and without DAX, and as it was recorded.
 for threads in 1 3; do

@@ -212,7 +212,8 @@ TimedSpec Spec(std::uint64_t window_bytes) {
   spec.window = ByteSize(window_bytes);
   spec.costs.service_ns = 70'000;
   spec.costs.wake_ns = 20'000;
-  spec.costs.direct = {.request_ns = 10'000, .page_ns = 500, .fault_ns = 1000, .touch_ns = 2000, .flush_ns = 3000};
+  spec.costs.direct = {.request_ns = 10'000, .page_ns = 500, .fault_ns = 1000, .flush_ns = 3000};
+  spec.costs.touch_ns = 2000;
   return spec;
 }
 
@@ -252,10 +253,11 @@ TEST(TimedPool, CpusAndJobsBoundTheTime) {
     EXPECT_EQ(SpentOn(result, Spent::kCompute), std::llround(800e6 * factor));
     return static_cast<double>(result.time_ns) * 1e-9;
   };
-  // A set-up takes about 0.11 ms, eight of them less than 1 ms.
-  EXPECT_NEAR(seconds(1, 1), 0.8, 0.002);
+  // A set-up takes about 0.11 ms, and 0.4 ms more when it has to awaken the daemon, as here where one comes every 0.1
+  // s.
+  EXPECT_NEAR(seconds(1, 1), 0.804, 0.001);
   EXPECT_NEAR(seconds(8, 1), 0.8, 0.002);
-  EXPECT_NEAR(seconds(1, 4), 0.8, 0.002);
+  EXPECT_NEAR(seconds(1, 4), 0.804, 0.001);
   // Seven jobs, and then the last one alone.
   EXPECT_NEAR(seconds(7, 7), 0.2, 0.002);
   EXPECT_NEAR(seconds(7, 0), 0.2, 0.002);

@@ -106,6 +106,13 @@ TEST(FuseDaemon, InLineOneAtATime) {
   EXPECT_EQ(daemon.queued_ns(), 20 + 60);
 }
 
+TEST(FuseDaemon, ALongIdleOneHasToBeAwakened) {
+  FuseDaemon daemon(0);
+  EXPECT_EQ(daemon.Submit(FuseDaemon::kDeepSleepNs, 20, 50, 0).begin_ns, FuseDaemon::kDeepSleepNs + 20);
+  const std::int64_t later = FuseDaemon::kDeepSleepNs + 70 + FuseDaemon::kDeepSleepNs + 1;
+  EXPECT_EQ(daemon.Submit(later, 20, 50, 0).begin_ns, later + FuseDaemon::kAwakenNs + 20);
+}
+
 TEST(FuseDaemon, QueuesAreServedApart) {
   FuseDaemon daemon(0, 2);
   EXPECT_EQ(daemon.Submit(0, 20, 50, 0, 0).end_ns, 70);
@@ -147,6 +154,22 @@ TEST(TimedEngine, WithoutMissesAnAccessCostsTheHitAlone) {
   EXPECT_EQ(upgrade.upgrades, 1u);
   EXPECT_EQ(Nanoseconds(engine->Run(std::vector<TimedEngine::Process>{{.source = &writes, .files = File(0)}})[0]),
             1000 * 8'000);
+}
+
+TEST(TimedEngine, TheFirstTouchOfAPageCosts) {
+  CostModel costs = Costs();
+  costs.touch_ns = 2'000;
+  const auto engine = Make({kRange}, 8, costs);
+  ListStream set_up{{{}}};
+  ListStream touches;
+  // Downwards: a read brings the pages before it in its block of eight along.
+  for (std::uint64_t page = 511; page > 0; --page) touches.ios.push_back({.offset = page * 4096});
+  ListStream again{touches.ios};
+  (void)engine->Run(std::vector<TimedEngine::Process>{{.source = &set_up, .files = File(0)}});
+  const auto first = engine->Run(std::vector<TimedEngine::Process>{{.source = &touches, .files = File(0)}})[0];
+  EXPECT_EQ(Nanoseconds(first), 511 * 5'000 + 64 * 2'000);
+  const auto second = engine->Run(std::vector<TimedEngine::Process>{{.source = &again, .files = File(0)}})[0];
+  EXPECT_EQ(Nanoseconds(second), 511 * 5'000);
 }
 
 TEST(TimedEngine, AMissCostsTheWayThereTheSetUpAndTheWayBack) {

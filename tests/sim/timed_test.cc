@@ -17,6 +17,7 @@
 #include "daxcache/sim/kernel_build.h"
 #include "daxcache/sim/profile.h"
 #include "daxcache/sim/validate.h"
+#include "daxcache/sim/vhost_scsi.h"
 #include "daxcache/traces/builtin.h"
 
 namespace daxcache {
@@ -262,6 +263,34 @@ TEST(Timed, StonewallsSeparateJobs) {
   EXPECT_EQ(result->jobs[2].total.misses, 0u) << "the first job's file is still mapped";
 }
 
+TEST(Timed, WhereCachesAreDroppedAJobIsAsIfItWereAlone) {
+  const std::string options = "size=64m\nbs=4k\nfilename=f\n";
+  const std::string drop = "exec_prerun=echo 3 > /proc/sys/vm/drop_caches\n";
+  const auto run = [](const std::string& text) {
+    const auto result = RunFioJobs(ParseFioJobText(text, "test.fio").value(), Spec("32M"));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : TimedResult();
+  };
+  const std::string first = "[a]\nrw=randrw\n";
+  const std::string second = "[b]\nstonewall\nrw=randread\n";
+  const TimedResult alone = run("[global]\n" + options + second);
+  const TimedResult both = run("[global]\n" + options + first + second + drop);
+  const TimedResult carried = run("[global]\n" + options + first + second);
+  EXPECT_EQ(both.jobs[1].Iops(), alone.jobs[0].Iops());
+  EXPECT_EQ(both.jobs[1].total.misses, alone.jobs[0].total.misses);
+  EXPECT_NE(carried.jobs[1].total.misses, alone.jobs[0].total.misses);
+  EXPECT_EQ(both.time_ns, both.jobs[0].total.end_ns + both.jobs[1].total.end_ns) << "two clocks, one after the other";
+  EXPECT_GT(both.daemon_requests, alone.daemon_requests);
+  EXPECT_EQ(both.ranges, 16u);
+}
+
+TEST(Timed, AFileThatIsNamedTwiceIsWrittenTwice) {
+  const TimedResult twice = Result("--rw=write --bs=4k --size=64m --ioengine=mmap --filename=f:f", Spec("1G"));
+  EXPECT_EQ(twice.jobs[0].total.writes, 16'384u);
+  EXPECT_EQ(twice.jobs[0].total.misses, 16u) << "two halves of the size, one on the other";
+  EXPECT_EQ(twice.jobs[0].total.faults, 32u) << "each mapped by itself";
+}
+
 TEST(Timed, WhatCannotRunSaysWhy) {
   const auto message = [](const TimedSpec& spec) {
     return std::string(RunFioJobs(ParseFioCommandLine("--size=1m").value(), spec).status().message());
@@ -290,6 +319,29 @@ TEST(Profile, IsCheckedKeyByKey) {
   EXPECT_THAT(changed("\"worker_ns\"", "\"walker_ns\""), HasSubstr("9p: expected the parameter worker_ns"));
   EXPECT_THAT(changed("\"attr_ns\"", "\"attr\""), HasSubstr("direct: expected the parameter attr_ns"));
   EXPECT_TRUE(absl::IsNotFound(LoadProfile("nobody").status()));
+  EXPECT_THAT(changed("\"jiffy_ns\"", "\"xattr\": 1, \"jiffy_ns\""), HasSubstr("xattr: expected true or false"));
+  EXPECT_THAT(changed("\"jiffy_ns\"", "\"daemon_threads\": -1, \"jiffy_ns\""),
+              HasSubstr("daemon_threads: expected a whole number from 0 to 1024"));
+  EXPECT_THAT(changed("\"dax\"", "\"day\""), HasSubstr("expected an object of parameters \"dax\""));
+}
+
+TEST(Profile, MayBeLikeAnother) {
+  const Profile kata = LoadProfile(kProfiles + "kata-2020.json").value();
+  const Profile goyal = LoadProfile(kProfiles + "goyal-2020.json").value();
+  EXPECT_EQ(kata.costs.service_ns, goyal.costs.service_ns);
+  EXPECT_EQ(kata.costs.direct.request_ns, goyal.costs.direct.request_ns);
+  EXPECT_EQ(kata.daemon_threads, 64u);
+  EXPECT_TRUE(kata.xattr && kata.RequireDax().ok());
+  EXPECT_FALSE(goyal.xattr);
+  const auto message = [](const std::string& like) {
+    return std::string(
+        ParseProfile(R"({"name": "n", "summary": "s", "source": "t", "like": )" + like + "}", "p").status().message());
+  };
+  EXPECT_THAT(message("1"), HasSubstr("p: like: expected the name of a profile"));
+  EXPECT_THAT(message("\"nobody\""), HasSubstr("p: like: expected a profile's file or name"));
+  EXPECT_THAT(message("\"" + kProfiles + "kata-2020.json\""), HasSubstr("which is itself like no other"));
+  EXPECT_THAT(std::string(LoadProfile(kProfiles + "bellinger-2012.json").value().RequireDax().message()),
+              HasSubstr("got bellinger-2012, which has no \"dax\""));
 }
 
 // A sample of the published cells; with DAXCACHE_FULL (scripts/test --full) all of them, and the bounds of the model.
@@ -355,12 +407,39 @@ TEST(Published, CacheModesHold) {
 TEST(Published, NothingWasFittedToTheKataGuest) {
   const auto job = ReadFioJobFile(kProfiles + "kata-2020.fio");
   ASSERT_TRUE(job.ok());
-  const auto kata = PredictKata(kProfiles + "published/kata_randrw.csv", *job, Spec("1G"), 2);
+  const Profile profile = LoadProfile(kProfiles + "kata-2020.json").value();
+  const auto kata = PredictKata(kProfiles + "published/kata_randrw.csv", *job, profile, 2);
   ASSERT_TRUE(kata.ok()) << kata.status();
   EXPECT_NEAR(kata->PublishedRatio(), 1.33, 0.01);
   EXPECT_GT(kata->predicted_virtiofs_iops, kata->predicted_9p_iops) << "9p waits for each request";
   EXPECT_FALSE(kata->Explained());
-  EXPECT_FALSE(PredictKata(kProfiles + "published/kernel_build.csv", *job, Spec("1G"), 1).ok());
+  EXPECT_FALSE(PredictKata(kProfiles + "published/kernel_build.csv", *job, profile, 1).ok());
+}
+
+// Fitted on 1 and 16 LUNs; the 32 are held out, and more jobs than 16 are worse.
+TEST(Published, VhostScsiHolds) {
+  const auto cells = ReadVhostScsi(kProfiles + "published/vhost_scsi_scaling.csv");
+  ASSERT_TRUE(cells.ok()) << cells.status();
+  ASSERT_EQ(cells->size(), 6u);
+  const Profile profile = LoadProfile(kProfiles + "bellinger-2012.json").value();
+  FitOptions options;
+  options.huber = 0.1;
+  const auto fitted = FitVhost(*cells, profile.costs, options);
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  for (const VhostScsiCosts::Field& field : VhostScsiCosts::Fields()) {
+    EXPECT_EQ(fitted->costs.vhost_scsi.*field.value, profile.costs.vhost_scsi.*field.value) << field.name;
+  }
+  for (VhostCell cell : *cells) {
+    const double iops = PredictVhost(cell, profile.costs.vhost_scsi);
+    EXPECT_NEAR(iops / cell.iops, 1, cell.Fitted() ? 0.01 : 0.1) << cell.luns << " LUNs, " << cell.write_percent;
+    cell.jobs = 32;
+    EXPECT_LT(PredictVhost(cell, profile.costs.vhost_scsi), iops);
+    cell.jobs = 1;
+    EXPECT_LE(PredictVhost(cell, profile.costs.vhost_scsi), 1e9 / profile.costs.vhost_scsi.job_ns);
+  }
+  EXPECT_TRUE(absl::IsNotFound(ReadVhostScsi("nowhere.csv").status()));
+  EXPECT_THAT(std::string(ReadVhostScsi(kProfiles + "published/kata_randrw.csv").status().message()),
+              HasSubstr("kata_randrw.csv:1: expected luns,jobs,write_pct,kiops, got \"filesystem"));
 }
 
 // The kernel build: the windows that take little time here; with DAXCACHE_FULL all, and the bounds of the model.
@@ -399,19 +478,21 @@ TEST(Published, BrokenTablesSayWhere) {
               HasSubstr("kernel_build.csv:1: expected window_gib,pattern"));
 }
 
-// The fit finds back the parameters that made up a table, from others, where the table depends on them.
+// The fit finds back the parameters that made up a table, from others, where the table depends on them: what is read
+// and stored again and again tells an access from the first touch of a page.
 TEST(Fit, FindsTheParametersOfAMadeUpTable) {
   const auto jobs = ParseFioJobText(
       "[global]\nsize=64m\nbs=4k\nruntime=1\nstonewall\n[randread-psync]\nrw=randread\nioengine=psync\n"
-      "[randwrite-psync]\nrw=randwrite\nioengine=psync\n[seqread-psync-multi]\nrw=read\nnumjobs=4\n"
-      "[seqread-mmap]\nrw=read\nioengine=mmap\n[seqwrite-mmap]\nrw=write\nioengine=mmap\n",
+      "[randwrite-psync]\nrw=randwrite\nioengine=psync\n[seqread-psync]\nrw=read\nloops=8\n"
+      "[seqread-psync-multi]\nrw=read\nnumjobs=4\n"
+      "[seqread-mmap]\nrw=read\nioengine=mmap\n[seqwrite-mmap]\nrw=write\nioengine=mmap\nloops=8\n",
       "test.fio");
   ASSERT_TRUE(jobs.ok()) << jobs.status();
   TimedSpec spec = Spec("1G");
   std::vector<PublishedCell> cells;
   for (const std::uint32_t window : {1u, 2u}) {
-    for (const char* name :
-         {"randread psync 1", "randwrite psync 1", "seqread psync 4", "seqread mmap 1", "seqwrite mmap 1"}) {
+    for (const char* name : {"randread psync 1", "randwrite psync 1", "seqread psync 1", "seqread psync 4",
+                             "seqread mmap 1", "seqwrite mmap 1"}) {
       const std::string text(name);
       const std::size_t first = text.find(' ');
       const std::size_t last = text.rfind(' ');

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "daxcache/sim/fio_job.h"
+#include "daxcache/sim/profile.h"
 #include "daxcache/sim/timed.h"
 #include "daxcache/sim/validate.h"
 
@@ -54,8 +55,7 @@ ErrorSummary SummarizeModes(const std::vector<ModePrediction>& predictions, bool
 [[nodiscard]] absl::StatusOr<FitResult> FitModes(const std::vector<ModeCell>& cells, const FioJobFile& jobs,
                                                  const TimedSpec& spec, const FitOptions& options);
 
-// The Kata guest of September 2020: one job on 9p and on virtiofs without DAX, with 64 daemon threads and capabilities
-// asked for at every write. Nothing is fitted to it.
+// The Kata guest of September 2020: one job on 9p and on virtiofs without DAX. Nothing is fitted to it.
 struct KataPrediction {
   double published_9p_iops = 0;
   double published_virtiofs_iops = 0;
@@ -67,9 +67,9 @@ struct KataPrediction {
   // 9p is the faster, by as much as published, to within a quarter.
   bool Explained() const;
 };
-// `path`: the published table; errors as ReadCacheModes'. `jobs`: one.
+// `path`: the published table; errors as ReadCacheModes'. `jobs`: one. `profile`: of that guest.
 [[nodiscard]] absl::StatusOr<KataPrediction> PredictKata(const std::string& path, const FioJobFile& jobs,
-                                                         const TimedSpec& spec, int threads);
+                                                         const Profile& profile, int threads);
 
 }  // namespace v0
 }  // namespace daxcache

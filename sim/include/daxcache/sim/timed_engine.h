@@ -225,7 +225,8 @@ class TimedEngine {
           mmap(Whole(model.mmap_ns)),
           wake(Whole(model.wake_ns)),
           zap(Whole(model.zap_ns)),
-          far{Whole(model.far_ns), Whole(model.far_ns + model.far_store_ns)},
+          touch(Whole(model.touch_ns)),
+          far(Whole(model.far_ns)),
           share{Whole(model.share_read_ns), Whole(model.share_write_ns)},
           use{{Whole(model.read_ns), Whole(model.write_ns)},
               {Whole(model.read_ns + model.aio_ns), Whole(model.write_ns + model.aio_ns)},
@@ -234,7 +235,6 @@ class TimedEngine {
           notify(Whole(model.direct.notify_ns)),
           page(Whole(model.direct.page_ns)),
           fault(Whole(model.direct.fault_ns)),
-          host_touch(Whole(model.direct.touch_ns)),
           flush(Whole(model.direct.flush_ns)),
           cache(Whole(model.direct.cache_ns)),
           attr(Whole(model.direct.attr_ns)),
@@ -244,11 +244,10 @@ class TimedEngine {
                  .dirty = Whole(model.nine_p.dirty_ns),
                  .fault = Whole(model.nine_p.fault_ns)} {}
     static std::int64_t Whole(double ns) { return std::llround(ns); }
-    std::int64_t service, read_only, mmap, wake, zap;
-    std::int64_t far[2];  // [1]: of a store
+    std::int64_t service, read_only, mmap, wake, zap, touch, far;
     std::int64_t share[2];
     std::int64_t use[3][2];
-    std::int64_t request, notify, page, fault, host_touch, flush, cache, attr;
+    std::int64_t request, notify, page, fault, flush, cache, attr;
     struct NineP {
       std::int64_t request, worker, cache, dirty, fault;
     } nine_p;
