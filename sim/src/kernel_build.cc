@@ -45,13 +45,15 @@ const BuildRow& WithoutDax(const std::vector<BuildRow>& rows) {
   return *std::find_if(rows.begin(), rows.end(), [](const BuildRow& row) { return row.window_mib == 0; });
 }
 
-// What the daemon takes to handle a request, whichever.
+// What a request takes, whichever: the way to the daemon, handling it, and the way back.
 void ScaleRequests(double factor, Profile& profile) {
-  for (double CostModel::*cost : {&CostModel::service_ns, &CostModel::read_only_ns, &CostModel::mmap_ns}) {
+  for (double CostModel::*cost :
+       {&CostModel::service_ns, &CostModel::read_only_ns, &CostModel::mmap_ns, &CostModel::wake_ns}) {
     profile.costs.*cost *= factor;
   }
-  profile.costs.direct.request_ns *= factor;
-  profile.costs.direct.page_ns *= factor;
+  for (double DirectCosts::*cost : {&DirectCosts::request_ns, &DirectCosts::page_ns, &DirectCosts::notify_ns}) {
+    profile.costs.direct.*cost *= factor;
+  }
 }
 
 }  // namespace
@@ -159,7 +161,7 @@ absl::StatusOr<Profile> FitBuild(const std::vector<BuildRow>& rows, const JobPoo
     const auto seconds = failed.ok() ? Run(pool, tried.cpu_factor, specs, threads) : failed;
     failed = seconds.status();
     if (!failed.ok()) return tried;
-    std::string text = absl::StrCat("handling × ", factor, ", k ", retouch, ", CPU × ", tried.cpu_factor, ":");
+    std::string text = absl::StrCat("requests × ", factor, ", k ", retouch, ", CPU × ", tried.cpu_factor, ":");
     std::size_t at = 0;
     for (const BuildRow& row : rows) {
       if (row.window_mib == 0) continue;

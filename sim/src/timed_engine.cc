@@ -436,6 +436,7 @@ void TimedEngine::PlanVirtiofs(Task& task, std::uint32_t file, bool mapped) {
   if (fetched.requests == 0) return;
   task.requests = 1;  // all at once: they do not wait for one another
   task.request_ns = costs_.Direct(fetched.requests, fetched.pages);
+  task.guest_ns += FillNs(fetched);
   // A fault that has waited for its page is taken once more, when who holds the page has woken it.
   if (!recorded_) task.cache_ns = costs_.cache * (mapped ? 2 : 1);
 }
@@ -457,6 +458,7 @@ void TimedEngine::ReadAhead(Task& task, std::uint32_t file, const PageCache::Fet
   if (begin >= pages_.Bytes(file)) return;
   const PageCache::Fetched next = pages_.Read(file, begin, kPageBytes, true);
   if (next.requests == 0) return;
+  task.guest_ns += FillNs(next);
   const FuseDaemon::Handled handled =
       daemon_.Submit(task.now_ns, Varied(costs_.notify), Varied(costs_.Direct(next.requests, next.pages)), 0, 0);
   state.ahead_ready_ns = handled.end_ns + Varied(costs_.notify);

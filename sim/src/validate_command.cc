@@ -451,7 +451,7 @@ int FitBuildCommand(const Settings& settings, const Profile& start) {
                          [](const std::string& text) { std::cerr << text << "\n"; });
   if (!fitted.ok()) return Fail(fitted.status(), kExitData);
   fitted->name = "xu-2021";
-  fitted->summary = "kernel build in a guest of 16 vCPUs: what its virtiofsd takes, relative to goyal-2020's";
+  fitted->summary = "kernel build in a guest of 16 vCPUs: what a request takes there, relative to goyal-2020's";
   fitted->source = "J. Xu, \"[PATCH v4 0/8] fuse,virtiofs: support per-file DAX\", virtio-fs list, August 2021";
   return Print(ProfileText(*fitted), settings.output);
 }
@@ -583,6 +583,7 @@ int ValidateCommand(const std::vector<std::string>& arguments) {
   std::cerr << "\n" << TableText(result->residuals);
   Profile fitted = *profile;
   fitted.name = "goyal-2020";
+  fitted.summary = "virtiofsd with one thread, guest of 32 vCPUs, Linux 5.10, files in the host's page cache";
   fitted.costs = result->costs;
   return Print(ProfileText(fitted), settings.output);
 }

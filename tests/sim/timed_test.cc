@@ -55,8 +55,8 @@ TEST(Timed, AFifthOfTheWindowIsKeptFree) {
   // 1 GiB of window for a file of 4 GiB: 0.8 · 1 / 4. The first fills do not hit.
   const TimedResult result = Result(std::string(kRandom) + " --runtime=20", Spec("1G"));
   EXPECT_NEAR(result.jobs[0].HitRatio(), 0.20, 0.01);
-  // A hit takes some microseconds unless the range's file is locked, a miss a hundred: the two do not mix.
-  EXPECT_NEAR(result.jobs[0].total.latency.ShareBelow(20'000), 0.20, 0.02);
+  // A hit takes some microseconds, a miss a hundred; one hit in ten finds its file locked by the worker.
+  EXPECT_NEAR(result.jobs[0].total.latency.ShareBelow(20'000), 0.20, 0.03);
 }
 
 TEST(Timed, WithoutMissesOnlyTheHitCounts) {

@@ -25,6 +25,7 @@ struct DirectCosts {
   double fault_ns = 0;    // the guest maps a page of its page cache, or a range of the window, into a process
   double flush_ns = 0;    // a vCPU that runs is interrupted because something touched is unmapped, in guest or host
   double cache_ns = 0;    // the guest puts into its page cache what a read or fault has missed, or a call writes
+  double fill_ns = 0;     // … and so much for each page that was fetched: allocates it, puts it in, makes it ready
   double attr_ns = 0;     // what a read that follows a write costs beside its FUSE_GETATTR; 0: it asks nothing
 
   using Field = CostField<DirectCosts>;
@@ -36,6 +37,7 @@ struct DirectCosts {
         Field{"fault_ns", &DirectCosts::fault_ns, "the guest maps a page or a range into a process"},
         Field{"flush_ns", &DirectCosts::flush_ns, "a vCPU is interrupted as something touched is unmapped"},
         Field{"cache_ns", &DirectCosts::cache_ns, "the guest's page cache takes up what was missed or is written"},
+        Field{"fill_ns", &DirectCosts::fill_ns, "more for each 4 KiB that was fetched"},
         Field{"attr_ns", &DirectCosts::attr_ns, "a read after a write, beside its FUSE_GETATTR"},
     };
   }

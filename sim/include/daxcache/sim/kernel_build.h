@@ -38,8 +38,8 @@ struct BuildPrediction {
     const std::vector<BuildRow>& rows, const JobPool& pool, const Profile& profile, int threads,
     const std::function<void(double)>& progress = nullptr);
 
-// Fits three numbers to the table, from `start` on: the machine's speed (`cpu_factor`, from the row without DAX), how
-// long the daemon handles a request (one factor for all kinds), and `retouch`, of 1, 2 and 4; the last two by the least
+// Fits three numbers to the table, from `start` on: the machine's speed (`cpu_factor`, from the row without DAX), what
+// a request takes, there and back (one factor for all kinds), and `retouch`, of 1, 2 and 4; the last two by the least
 // sum of squares of ln(predicted / published). `report` hears of each step.
 [[nodiscard]] absl::StatusOr<Profile> FitBuild(const std::vector<BuildRow>& rows, const JobPool& pool,
                                                const Profile& start, int threads,
