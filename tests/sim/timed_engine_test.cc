@@ -113,6 +113,12 @@ TEST(FuseDaemon, ALongIdleOneHasToBeAwakened) {
   EXPECT_EQ(daemon.Submit(later, 20, 50, 0).begin_ns, later + FuseDaemon::kAwakenNs + 20);
 }
 
+TEST(FuseDaemon, ManyThreadsSleepNoDeeperThanOne) {
+  FuseDaemon daemon(64);
+  std::int64_t now = 0;
+  for (int i = 0; i < 100; ++i, now += 30'000) EXPECT_EQ(daemon.Submit(now, 20, 50, 0).begin_ns, now + 20) << i;
+}
+
 TEST(FuseDaemon, QueuesAreServedApart) {
   FuseDaemon daemon(0, 2);
   EXPECT_EQ(daemon.Submit(0, 20, 50, 0, 0).end_ns, 70);

@@ -36,7 +36,8 @@ class FuseDaemon {
     const std::size_t queue = sender % (free_at_.size() / threads_);
     const auto first = free_at_.begin() + static_cast<std::ptrdiff_t>(queue * threads_);
     std::int64_t& thread = *std::min_element(first, first + threads_);
-    if (now_ns - thread > kDeepSleepNs) notify_ns += kAwakenNs;
+    // Whichever thread takes it runs where the last request was handled, or near.
+    if (now_ns - last_end_ns_ > kDeepSleepNs) notify_ns += kAwakenNs;
     const std::int64_t begin = thread > now_ns ? thread : now_ns + notify_ns;
     locked_ns = std::min(locked_ns, service_ns);
     std::int64_t end = begin + service_ns;
@@ -46,6 +47,7 @@ class FuseDaemon {
       locked_.push_back({lock_at, end});
     }
     thread = end;
+    last_end_ns_ = std::max(last_end_ns_, end);
     queued_ns_ += begin - now_ns;
     busy_ns_ += end - begin;
     ++requests_;
@@ -70,6 +72,7 @@ class FuseDaemon {
 
   std::uint32_t threads_;              // of each queue
   std::vector<std::int64_t> free_at_;  // by queue and thread: when it has handled what it was given
+  std::int64_t last_end_ns_ = 0;       // … whichever
   std::deque<Handled> locked_;         // when the mmap lock is held, from now on
   std::int64_t busy_ns_ = 0;
   std::int64_t queued_ns_ = 0;
