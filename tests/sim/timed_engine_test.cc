@@ -213,12 +213,15 @@ TEST(TimedEngine, ADaemonThatIsAlwaysBusySetsThePace) {
 }
 
 TEST(TimedEngine, FaultsOfRangesThatHaveToBeWaitedForAreSinglePages) {
-  // Two processes fault through more ranges than there are: with none free, a range is mapped page by page.
-  const auto engine = Make({64 * kRange, 64 * kRange}, 4);
-  std::vector<ListStream> streams{RandomReads(64 * kRange, 3000, 1), RandomReads(64 * kRange, 3000, 2)};
-  const auto results =
-      engine->Run(std::vector<TimedEngine::Process>{{.source = &streams[0], .path = IoPath::kMmap, .files = File(0)},
-                                                    {.source = &streams[1], .path = IoPath::kMmap, .files = File(1)}});
+  // More processes than there are ranges: with none free, a range is mapped page by page.
+  const auto engine = Make(std::vector<std::uint64_t>(8, 64 * kRange), 4);
+  std::vector<ListStream> streams;
+  for (std::uint32_t i = 0; i < 8; ++i) streams.push_back(RandomReads(64 * kRange, 3000, 1 + i));
+  std::vector<TimedEngine::Process> processes;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    processes.push_back({.source = &streams[i], .path = IoPath::kMmap, .files = File(i)});
+  }
+  const auto results = engine->Run(processes);
   for (const auto& result : results) {
     EXPECT_EQ(result.reads, 3000u);
     EXPECT_GT(result.faults, result.misses);

@@ -131,8 +131,8 @@ TEST(Timed, WithoutDaxARandomReadIsARequestAndASecondOneIsNot) {
   ASSERT_TRUE(result.ok()) << result.status();
   const CostModel& costs = spec.costs;
   const double use = costs.read_ns + costs.far_ns;
-  const double request =
-      costs.direct.request_ns + costs.direct.page_ns + 2 * costs.direct.notify_ns + costs.direct.cache_ns;
+  const double request = costs.direct.request_ns + costs.direct.page_ns + 2 * costs.direct.notify_ns +
+                         costs.direct.cache_ns + costs.direct.fill_ns;
   EXPECT_NEAR(result->jobs[0].Iops(), 1e9 / (use + request), 1e9 / (use + request) * 0.01);
   EXPECT_NEAR(result->jobs[1].Iops(), 1e9 / use, 1e9 / use * 0.01);
   EXPECT_EQ(result->jobs[0].total.past_window, 16384u);
@@ -170,12 +170,16 @@ TEST(Timed, WithoutDaxRequestsOverlapOnVirtiofsAndNotOn9p) {
 TEST(Timed, WithoutDaxASequentialReaderDoesNotWaitAndAStoreWaitsForTheDaemon) {
   const CostModel costs = Spec("1G").costs;
   const auto automatic = [](const char* options) { return Without(options, FileSystem::kVirtiofs, CacheMode::kAuto); };
-  EXPECT_NEAR(automatic("--rw=read --ioengine=psync"), 1e9 / costs.read_ns, 0.02 * 1e9 / costs.read_ns)
-      << "its pages are read ahead";
+  const double reads = 1e9 / (costs.read_ns + costs.direct.fill_ns);
+  EXPECT_NEAR(automatic("--rw=read --ioengine=psync"), reads, 0.02 * reads) << "its pages are read ahead";
   EXPECT_LT(Without("--rw=read --ioengine=psync", FileSystem::kVirtiofs, CacheMode::kNone), 30'000);
   const double write_back = costs.direct.request_ns + costs.direct.page_ns;
   const double pages = 1e9 / (write_back + costs.direct.request_ns / PageCache::kRequestPages + costs.direct.page_ns);
-  EXPECT_NEAR(automatic("--rw=write --ioengine=mmap"), pages, 0.1 * pages) << "each page is fetched, and written back";
+  const double writes = automatic("--rw=write --ioengine=mmap");
+  EXPECT_LT(writes, pages) << "each page is fetched, and written back";
+  const double guest = costs.store_ns + costs.direct.fill_ns;
+  const double fetch = 2 * (costs.direct.notify_ns + costs.direct.cache_ns) / PageCache::kRequestPages;
+  EXPECT_GT(writes, 1e9 / (1e9 / pages + guest + fetch)) << "in part at once with the guest's own work";
   // A read after a write asks for attributes, and drops what is cached: mixed is slower than either.
   const double mixed = automatic("--rw=randrw --rwmixread=50 --ioengine=psync");
   EXPECT_LT(mixed, 0.8 * automatic("--rw=randread --ioengine=psync"));
