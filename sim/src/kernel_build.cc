@@ -45,7 +45,8 @@ const BuildRow& WithoutDax(const std::vector<BuildRow>& rows) {
   return *std::find_if(rows.begin(), rows.end(), [](const BuildRow& row) { return row.window_mib == 0; });
 }
 
-// What a request takes, whichever: the way to the daemon, handling it, and the way back.
+// What a request takes, whichever: the way to the daemon, handling it, and the way back. The way is two wake-ups, so
+// that the guest's own wake-ups scale with it.
 void ScaleRequests(double factor, Profile& profile) {
   for (double CostModel::*cost :
        {&CostModel::service_ns, &CostModel::read_only_ns, &CostModel::mmap_ns, &CostModel::wake_ns}) {

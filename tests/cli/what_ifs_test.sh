@@ -56,7 +56,7 @@ not_slower() {
 }
 for what in randread build-64M build-1G; do
   for name in no-remove map-over; do
-    # The whole build on 1 GiB is paced by the worker's rests, which a run without removals earns sooner: what-ifs.md.
+    # The whole build on 1 GiB is a little slower without removals: what-ifs.md.
     if [ "$what-$name-${DAXCACHE_FULL:-}" = build-1G-no-remove-1 ]; then
       not_slower $what $name 1.03
     else
