@@ -25,7 +25,7 @@ struct Extent {
 // Bytes [file_offset, file_offset + window.length) of an open file, to be seen at `window`. All are page-aligned, and
 // the sums do not overflow: the allocator has checked them.
 struct MapRequest {
-  Extent window;
+  Extent window = {};
   int fd = -1;  // borrowed for the call
   std::uint64_t file_offset = 0;
   bool writable = false;

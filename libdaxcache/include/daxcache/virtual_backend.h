@@ -24,7 +24,7 @@ namespace daxcache {
 inline namespace v0 {
 
 struct VirtualMapping {
-  Extent window;
+  Extent window = {};
   int fd = -1;
   std::uint64_t file_offset = 0;
   bool writable = false;

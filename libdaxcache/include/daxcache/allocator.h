@@ -1,0 +1,1333 @@
+// The production mapping allocator of a virtiofs daemon: it keeps the account of what is mapped where in the DAX
+// window, and has a backend (mapping_backend.h) map and unmap. The same `Window` and policies as in simulation, with
+// threads, locks and errors around them.
+//
+//   auto allocator = MappingAllocator<LinuxPolicy<HashIndex>, MmapBackend>::Create(
+//       {.window = ByteSize(8ull << 30), .seed = random}, {}, std::move(backend)).value();
+//   const FileId file = allocator->files().Intern({device, inode, generation});
+//   int error = allocator->SetUp({.file = file, .fd = fd, .file_offset = 0, .length = 2 << 20,
+//                                 .window_offset = 4 << 20, .writable = true});       // FUSE_SETUPMAPPING
+//   error = allocator->Remove(entries);                                               // FUSE_REMOVEMAPPING
+//   error = allocator->Evict(file);                                                   // its last FORGET
+//
+// The guest chooses window offsets (SetUp, Remove), or the allocator does (Map, and Reader, which finds and pins
+// without a lock). Calls answer 0 or a negative errno and may come from any thread at once:
+//
+//   EINVAL     no length, or something is not a multiple of a page; with a backend that maps only over nothing: a part
+//              of a mapping
+//   ERANGE     past the window's end
+//   EOVERFLOW  past the largest offset of a file
+//   EBADF      no descriptor, or no file
+//   EBUSY      the place is pinned
+//   ENOMEM     the map count's budget is used up
+//   ESTALE     the file was evicted meanwhile
+//   others     the backend's
+//
+// One mutex guards window and policy, and is never held across a backend call: slots that one is under way for are in
+// flight, and a request that meets one waits until it has landed. Requests for the same or overlapping places are thus
+// served one after another, others at once.
+//
+// Every set-up of one whole range at a multiple of its size (all that Linux sends) is bound to a slot of the window by
+// index, without allocation. All others are extents in an ordered map beside it.
+//
+// Cost beside the backend's: a set-up two passes through the mutex and one re-binding, O(log k) in the ranges k of the
+// file; an irregular one O(n) in the extents held. Memory: 56 bytes a slot here, beside the window's and policy's.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cassert>
+#include <cerrno>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "daxcache/access.h"
+#include "daxcache/allocator_options.h"
+#include "daxcache/epochs.h"
+#include "daxcache/event.h"
+#include "daxcache/extent_map.h"
+#include "daxcache/file_rules.h"
+#include "daxcache/file_table.h"
+#include "daxcache/ids.h"
+#include "daxcache/mapping_backend.h"
+#include "daxcache/policy.h"
+#include "daxcache/range.h"
+#include "daxcache/range_index.h"
+#include "daxcache/slot_table.h"
+#include "daxcache/window.h"
+
+namespace daxcache {
+inline namespace v0 {
+
+struct SetUpRequest {
+  FileId file = kNoFile;
+  int fd = -1;  // borrowed for the call
+  std::uint64_t file_offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t window_offset = 0;
+  bool writable = false;
+  std::int64_t file_size = -1;  // bytes, if known
+  std::int64_t time_ns = 0;     // if the caller has a clock
+};
+
+// What has happened since construction, and what there is now.
+struct AllocatorStatistics {
+  std::uint64_t setups = 0;
+  std::uint64_t upgrades = 0;
+  std::uint64_t removes = 0;
+  std::uint64_t reclaims = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t bypasses = 0;
+  std::uint64_t map_calls = 0;  // of the backend
+  std::uint64_t unmap_calls = 0;
+  std::uint64_t failed_calls = 0;  // … of both
+  std::uint64_t found_kept = 0;    // set-ups that found their range still there
+  std::uint64_t dropped_kept = 0;  // kept ranges unmapped after all
+  std::uint64_t refused = 0;       // for the map count
+  std::uint64_t repairs = 0;       // faults past the end of a file
+  std::uint64_t evictions = 0;     // of files
+  // Now:
+  std::uint64_t ranges = 0;   // slots
+  std::uint64_t mapped = 0;   // … bound, and not in flight
+  std::uint64_t kept = 0;     // … that the guest has given back
+  std::uint64_t extents = 0;  // mappings that fit no slot
+  std::uint64_t shorts = 0;   // slots with zero pages at their end
+  std::uint64_t vmas = 0;     // the window's, at most, without those of `shorts`
+};
+
+// One mapping as the allocator accounts for it.
+struct HeldMapping {
+  Extent window = {};
+  FileId file = kNoFile;
+  std::uint64_t file_offset = 0;
+  bool writable = false;
+  bool kept = false;                // the guest has given it back
+  std::uint64_t zero_from = ~0ull;  // offset in the mapping from which on there are zero pages
+};
+
+template <Policy P, MappingBackend B>
+class MappingAllocator {
+  static_assert(std::same_as<typename P::Index, HashIndex>, "a daemon does not know its ranges beforehand");
+
+ public:
+  using WindowType = Window<P>;
+
+  // InvalidArgument for options that make no sense; ResourceExhausted for a window whose ranges, each mapped by itself,
+  // exceed the map count.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MappingAllocator>> Create(const AllocatorOptions& options,
+                                                                                const typename P::Options& policy,
+                                                                                B backend);
+  MappingAllocator(const MappingAllocator&) = delete;
+  MappingAllocator& operator=(const MappingAllocator&) = delete;
+  // Nobody calls it any more. Everything is unmapped.
+  ~MappingAllocator() { (void)RemoveAll(); }
+
+  // --- the guest chooses --------------------------------------------------------------------------------------------
+
+  // FUSE_SETUPMAPPING. What the place holds is replaced in one step; after an error it is still there.
+  [[nodiscard]] int SetUp(const SetUpRequest& request);
+  // FUSE_REMOVEMAPPING: tries every entry, and returns the first error. A length of ~0 goes to the window's end. What
+  // is not mapped is no error.
+  [[nodiscard]] int Remove(std::span<const Extent> entries);
+  // FUSE_DESTROY, or a reset of the device.
+  [[nodiscard]] int RemoveAll();
+  // The file went away: its last FORGET, or its unlinking. What is pinned goes with the last Unpin.
+  [[nodiscard]] int Evict(FileId file);
+
+  FileTable& files() { return files_; }
+  B& backend() { return backend_; }
+
+  // --- what there is ------------------------------------------------------------------------------------------------
+
+  AllocatorStatistics statistics() const;
+  // Everything that is mapped, in order of offset.
+  std::vector<HeldMapping> Mappings() const;
+  // True: the window can need more VMAs than the budget has (`warn_only`).
+  bool may_exceed_map_count() const { return may_exceed_map_count_; }
+  std::uint64_t map_budget() const { return budget_; }
+  // Recounts what is counted on the way. Between calls.
+  [[nodiscard]] absl::Status CheckInvariants() const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using Held = typename WindowType::Held;
+  static constexpr std::uint32_t kBatch = 256;  // FUSE_REMOVEMAPPING_MAX_ENTRY
+  static constexpr std::uint64_t kLargestOffset = std::numeric_limits<std::int64_t>::max();
+  static constexpr int kAgain = 1;  // the lock was let go of: look again
+  static constexpr int kRetries = 16;
+
+  // Kept slots stand in a list by age, and those of a file in one of its own. Slots that are being taken back in one
+  // call are chained by `age_next`.
+  struct KeptLinks {
+    std::uint32_t age_previous = kNoEntry;
+    std::uint32_t age_next = kNoEntry;
+    std::uint32_t file_previous = kNoEntry;
+    std::uint32_t file_next = kNoEntry;
+    std::int64_t since = 0;
+  };
+  struct PerFile {
+    std::uint32_t first_kept = kNoEntry;
+    std::uint32_t in_flight = 0;  // backend calls under way for slots that hold, or are to hold, ranges of it
+    std::uint32_t evictions = 0;
+    bool has_extents = false;  // perhaps
+    std::int64_t size = -1;
+  };
+  // Slots to be unmapped together.
+  struct Pending {
+    std::array<SlotId, kBatch> slots;
+    std::uint32_t count = 0;
+    bool linked = false;  // readers may see one
+    bool forget = false;  // their file goes away
+  };
+  // What is mapped at an offset, and up to where that goes on.
+  struct Segment {
+    bool mapped = false;
+    FileId file = kNoFile;
+    std::uint64_t file_offset = 0;
+    bool writable = false;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  struct Source {
+    int fd = -1;
+    bool writable = false;
+  };
+  // A request that fits no slot, under way.
+  struct Irregular {
+    Extent asked;
+    Extent area;                  // out to whole slots
+    std::vector<SlotId> dropped;  // kept slots that it overlaps
+  };
+
+  MappingAllocator(const AllocatorOptions& options, const typename P::Options& policy, B backend, std::uint64_t budget);
+
+  std::uint64_t range_bytes() const { return options_.range.bytes(); }
+  std::uint32_t pages() const { return static_cast<std::uint32_t>(range_bytes() / options_.page_bytes); }
+  Extent ExtentOf(SlotId slot) const { return {std::uint64_t{ToIndex(slot)} << options_.range.shift(), range_bytes()}; }
+  SlotId SlotAt(std::uint64_t offset) const {
+    return SlotId{static_cast<std::uint32_t>(offset >> options_.range.shift())};
+  }
+  // One behind the last slot that [.., end) touches.
+  std::uint32_t SlotsTo(std::uint64_t end) const { return ToIndex(SlotAt(end + (range_bytes() - 1))); }
+  bool Aligned(std::uint64_t value) const { return (value & (options_.page_bytes - 1)) == 0; }
+  bool InWindow(const Extent& extent) const {
+    return extent.offset <= length_ && extent.length <= length_ - extent.offset;
+  }
+  bool IsSlot(const Extent& extent) const {
+    return extent.length == range_bytes() && (extent.offset & (range_bytes() - 1)) == 0;
+  }
+  PerFile& Info(FileId file) {
+    if (ToIndex(file) >= per_file_.size())
+      per_file_.resize(std::max<std::size_t>(ToIndex(file) + 1, 2 * per_file_.size()));
+    return per_file_[ToIndex(file)];
+  }
+  void Advance(std::int64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
+  void Emit(EventKind kind, SlotId slot, const FileRange& range, bool write, Cause cause = Cause::kNone) {
+    switch (kind) {
+      case EventKind::kHit: ++statistics_.hits; break;
+      case EventKind::kMiss: ++statistics_.misses; break;
+      case EventKind::kBypass: ++statistics_.bypasses; break;
+      case EventKind::kSetup: ++statistics_.setups; break;
+      case EventKind::kUpgrade: ++statistics_.upgrades; break;
+      case EventKind::kRemove: ++statistics_.removes; break;
+      case EventKind::kReclaim: ++statistics_.reclaims; break;
+    }
+    if (options_.on_event != nullptr) {
+      options_.on_event(options_.event_context,
+                        {.kind = kind, .cause = cause, .write = write, .slot = slot, .range = range});
+    }
+  }
+
+  // --- order --------------------------------------------------------------------------------------------------------
+
+  bool InFlight(SlotId slot) const {
+    if (slots_[slot].Has(SlotRecord::kChanging)) return true;
+    if (ToIndex(slot) >= window_.capacity()) return false;
+    switch (window_.state(slot)) {
+      case SlotState::kMapping:
+      case SlotState::kUpgrading: return true;
+      case SlotState::kReclaiming: return !(slots_[slot].pins.load() & SlotRecord::kRemoveLast);  // else it is pinned
+      default: return false;
+    }
+  }
+  bool Blocked(const Extent& extent) const {
+    for (const Extent& busy : busy_) {
+      if (busy.offset < extent.offset + extent.length && extent.offset < busy.offset + busy.length) return true;
+    }
+    return false;
+  }
+  void Wait(Lock& lock) { landed_.wait(lock); }
+  bool Bound(SlotId slot) const {
+    return ToIndex(slot) < window_.capacity() && window_.state(slot) == SlotState::kMapped;
+  }
+
+  // --- calls of the backend, without the mutex
+  // ------------------------------------------------------------------------
+
+  int CallMap(const MapRequest& request) {
+    for (int i = 0;; ++i) {
+      const int error = backend_.Map(request);
+      map_calls_.fetch_add(1, std::memory_order_relaxed);
+      if (error == 0) return 0;
+      failed_calls_.fetch_add(1, std::memory_order_relaxed);
+      if ((error != -EINTR && error != -EAGAIN) || i == kRetries) return error;
+    }
+  }
+  // One extent a call: of several the backend would not say which failed.
+  int CallUnmap(const Extent& extent) {
+    for (int i = 0;; ++i) {
+      const int error = backend_.Unmap({&extent, 1});
+      unmap_calls_.fetch_add(1, std::memory_order_relaxed);
+      if (error == 0) return 0;
+      failed_calls_.fetch_add(1, std::memory_order_relaxed);
+      if ((error != -EINTR && error != -EAGAIN) || i == kRetries) return error;
+    }
+  }
+
+  // Neighbours, in ascending or descending order, go in one call; if it fails, one by one. The first error.
+  template <class Failed>
+  int CallUnmapEach(std::span<const Extent> extents, Failed& failed) {
+    int first_error = 0;
+    for (std::size_t i = 0; i < extents.size();) {
+      Extent run = extents[i];
+      std::size_t end = i + 1;
+      for (; B::kMapsOver && end < extents.size(); ++end) {
+        const Extent& next = extents[end];
+        if (next.offset == run.offset + run.length) {
+          run.length += next.length;
+        } else if (next.offset + next.length == run.offset) {
+          run.offset = next.offset;
+          run.length += next.length;
+        } else {
+          break;
+        }
+      }
+      int error = CallUnmap(run);
+      if (error != 0 && end == i + 1) {
+        failed[i] = true;
+      } else if (error != 0) {
+        error = 0;
+        for (std::size_t j = i; j < end; ++j) {
+          const int single = CallUnmap(extents[j]);
+          failed[j] = single != 0;
+          if (error == 0) error = single;
+        }
+      }
+      if (first_error == 0) first_error = error;
+      i = end;
+    }
+    return first_error;
+  }
+
+  // --- the account --------------------------------------------------------------------------------------------------
+
+  Segment SegmentAt(std::uint64_t offset) const;
+  // How many VMAs begin in [begin, end], as far as this says; `as_if`: were this mapped there.
+  std::uint64_t Boundaries(std::uint64_t begin, std::uint64_t end, const Segment* as_if = nullptr) const;
+  bool Merge(const Segment& before, const Segment& after) const {
+    if (before.mapped != after.mapped) return false;
+    if (!before.mapped) return true;
+    return options_.map_count.one_descriptor_per_file && before.file == after.file &&
+           before.writable == after.writable && before.file_offset + (after.begin - before.begin) == after.file_offset;
+  }
+  // Changes what the host has within `extent`, by `change`, and counts VMAs.
+  template <class Change>
+  void Account(const Extent& extent, const Change& change) {
+    const std::uint64_t end = extent.offset + extent.length;
+    const std::uint64_t before = Boundaries(extent.offset, end);
+    change();
+    vmas_ += Boundaries(extent.offset, end) - before;
+  }
+  // Whether a mapping may be added. kAgain: room was made.
+  int Afford(Lock& lock, const Extent& extent, FileId file, std::uint64_t file_offset, bool writable, bool upgrade);
+
+  // --- kept ranges --------------------------------------------------------------------------------------------------
+
+  void Keep(SlotId slot, bool forget);
+  void Unkeep(SlotId slot);
+  void DropKept(Lock& lock, std::uint32_t most);
+
+  // --- slots --------------------------------------------------------------------------------------------------------
+
+  int SetUpSlot(Lock& lock, SlotId slot, const SetUpRequest& request);
+  int Upgrade(Lock& lock, SlotId slot, const Touch& touch, int fd);
+  // Maps what the slot has just been bound to.
+  int Install(Lock& lock, SlotId slot, const FileRange& key, const Touch& touch, const Source& source, const Held& held,
+              bool linked);
+  // Takes a bound, unpinned slot from readers. False: it is pinned.
+  bool TakeAway(SlotId slot, bool* linked) {
+    if (!slots_.Claim(slot)) return false;
+    if (slots_.Unlink(slot)) *linked = true;
+    return true;
+  }
+  void AddPending(Pending& pending, SlotId slot) {
+    if (slots_.Unlink(slot)) pending.linked = true;
+    slots_.BeginChange(slot);
+    const FileRange range = slots_[slot].range();
+    if (range.file != kNoFile) ++Info(range.file).in_flight;
+    pending.slots[pending.count++] = slot;
+  }
+  int Flush(Lock& lock, Pending& pending);
+  // For the window's callbacks: a slot whose range goes away.
+  void Reclaiming(SlotId slot, std::uint32_t* chain) {
+    if (!slots_.Claim(slot) && slots_.Mark(slot, SlotRecord::kRemoveLast)) {
+      // The last one to unpin removes it; until then nobody else may find it.
+      if (slots_.Unlink(slot)) pinned_unlinked_ = true;
+      return;
+    }
+    if (slots_.Unlink(slot)) pinned_unlinked_ = true;
+    links_[ToIndex(slot)].age_next = *chain;
+    *chain = ToIndex(slot);
+  }
+  int FlushChain(Lock& lock, std::uint32_t chain, bool forget);
+  // A slot that the window has begun to reclaim because it was doomed.
+  void FinishDoomed(Lock& lock, SlotId slot) {
+    if (!slots_[slot].Has(SlotRecord::kHost)) {  // lost: nothing is left to unmap
+      window_.CommitReclaim(slot);
+      return;
+    }
+    std::uint32_t chain = kNoEntry;
+    Reclaiming(slot, &chain);
+    (void)FlushChain(lock, chain, !window_.shrunk(slot));
+  }
+
+  int RemoveEntry(Lock& lock, const Extent& entry, Pending& pending);
+  int RemoveRange(Lock& lock, const Extent& extent, bool drop, Pending& pending);
+  int DropFile(Lock& lock, FileId file);
+
+  // --- extents ------------------------------------------------------------------------------------------------------
+
+  int BeginIrregular(Lock& lock, const Extent& extent, bool whole_slots_too, Irregular* irregular);
+  void EndIrregular(const Irregular& irregular);
+  int SetUpExtent(Lock& lock, const SetUpRequest& request);
+  int RemoveExtents(Lock& lock, const Extent& extent, FileId only);
+
+  AllocatorOptions options_;
+  B backend_;
+  FileTable files_;
+  std::uint64_t budget_;
+  bool may_exceed_map_count_ = false;
+  std::uint64_t total_;  // bytes, at most
+
+  mutable std::mutex mutex_;
+  std::condition_variable landed_;  // something that was in flight is not any more
+  WindowType window_;
+  SlotTable slots_;  // one more than the window's: the bytes behind its last whole range
+  std::vector<KeptLinks> links_;
+  std::uint32_t oldest_kept_ = kNoEntry;
+  std::uint32_t newest_kept_ = kNoEntry;
+  std::uint32_t kept_ = 0;
+  std::vector<PerFile> per_file_;
+  ExtentMap extents_;
+  std::vector<Extent> busy_;
+  std::atomic<std::uint64_t> length_;  // bytes that the guest sees
+  std::uint64_t vmas_ = 1;
+  std::uint64_t in_flight_maps_ = 0;
+  bool pinned_unlinked_ = false;  // readers may see a slot that has just been unlinked
+  std::int64_t now_ns_ = 0;
+  AllocatorStatistics statistics_;
+  std::atomic<std::uint64_t> map_calls_{0};
+  std::atomic<std::uint64_t> unmap_calls_{0};
+  std::atomic<std::uint64_t> failed_calls_{0};
+  std::atomic<std::uint64_t> shorts_{0};
+  std::atomic<bool> extents_short_{false};  // zero pages were put into one
+  Epochs epochs_;
+};
+
+namespace internal {
+
+// A number in a file of /proc, or the number of its lines; 0 if it cannot be read.
+inline std::uint64_t ReadNumber(const char* path) {
+  std::uint64_t number = 0;
+  if (std::FILE* const file = std::fopen(path, "re"); file != nullptr) {
+    if (std::fscanf(file, "%lu", &number) != 1) number = 0;
+    std::fclose(file);
+  }
+  return number;
+}
+inline std::uint64_t CountLines(const char* path) {
+  std::uint64_t lines = 0;
+  if (std::FILE* const file = std::fopen(path, "re"); file != nullptr) {
+    for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) lines += c == '\n';
+    std::fclose(file);
+  }
+  return lines;
+}
+
+}  // namespace internal
+
+template <Policy P, MappingBackend B>
+absl::StatusOr<std::unique_ptr<MappingAllocator<P, B>>> MappingAllocator<P, B>::Create(
+    const AllocatorOptions& options, const typename P::Options& policy, B backend) {
+  if (absl::Status status = options.Validate(); !status.ok()) return status;
+  if (absl::Status status = policy.Validate(); !status.ok()) return status;
+  if (options.clamp && backend.address() == nullptr) {
+    return absl::InvalidArgumentError("clamp: expected a backend in this address space");
+  }
+  const ByteSize whole = options.max_window.bytes() != 0 ? options.max_window : options.window;
+  if constexpr (requires { backend.size(); }) {
+    if (backend.size() < whole.bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat("expected a backend of at least ", whole.ToString(), ", got ",
+                                                     ByteSize(backend.size()).ToString()));
+    }
+  }
+  std::uint64_t budget = options.map_count.budget;
+  if (budget == 0) {
+    const std::uint64_t limit = internal::ReadNumber("/proc/sys/vm/max_map_count");
+    const std::uint64_t used = backend.address() != nullptr ? internal::CountLines("/proc/self/maps") : 0;
+    budget = limit == 0 ? std::numeric_limits<std::uint32_t>::max() : limit - std::min(limit, used);
+  }
+  // Each range by itself, and the end that is no whole range.
+  const std::uint64_t worst = (whole.bytes() + options.range.bytes() - 1) >> options.range.shift();
+  const std::uint64_t usable = budget - std::min(budget, options.map_count.spare);
+  if (worst > usable && !options.map_count.warn_only) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a window of ", whole.ToString(), " can take ", worst, " mappings, and the map count allows ", usable, " (",
+        budget, " less ", options.map_count.spare, " to spare): raise vm.max_map_count, or make the window smaller"));
+  }
+  std::unique_ptr<MappingAllocator> allocator(new MappingAllocator(options, policy, std::move(backend), budget));
+  allocator->may_exceed_map_count_ = worst > usable;
+  return allocator;
+}
+
+template <Policy P, MappingBackend B>
+MappingAllocator<P, B>::MappingAllocator(const AllocatorOptions& options, const typename P::Options& policy, B backend,
+                                         std::uint64_t budget)
+    : options_(options),
+      backend_(std::move(backend)),
+      files_(options.seed),
+      budget_(budget),
+      total_(options.max_window.bytes() != 0 ? options.max_window.bytes() : options.window.bytes()),
+      window_({.seed = options.seed},
+              {.slots = static_cast<std::uint32_t>(options.window.bytes() >> options.range.shift()),
+               .max_slots = static_cast<std::uint32_t>(total_ >> options.range.shift())},
+              policy),
+      slots_(window_.capacity() + 1, options.seed),
+      links_(window_.capacity() + 1),
+      per_file_(std::max(1u, options.files)),
+      extents_(options.map_count.one_descriptor_per_file && B::kMapsOver),
+      length_(options.window.bytes()),
+      epochs_(options.max_readers) {
+  busy_.reserve(16);
+}
+
+// --- the account ----------------------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+typename MappingAllocator<P, B>::Segment MappingAllocator<P, B>::SegmentAt(std::uint64_t offset) const {
+  const SlotId slot = SlotAt(offset);
+  const Extent whole = ExtentOf(slot);
+  const SlotRecord& record = slots_[slot];
+  if (record.Has(SlotRecord::kHost)) {
+    const FileRange range = record.range();
+    return {.mapped = true,
+            .file = range.file,
+            .file_offset = range.index << options_.range.shift(),
+            .writable = record.Has(SlotRecord::kWritable),
+            .begin = whole.offset,
+            .end = whole.offset + whole.length};
+  }
+  const std::uint64_t end = std::min(whole.offset + whole.length, total_);
+  if (extents_.empty()) return {.begin = whole.offset, .end = end};
+  const auto at = extents_.At(offset);
+  if (at == extents_.all().end() || at->first >= end) return {.begin = offset, .end = end};
+  if (at->first > offset) return {.begin = offset, .end = at->first};
+  return {.mapped = true,
+          .file = at->second.file,
+          .file_offset = at->second.file_offset,
+          .writable = at->second.writable,
+          .begin = at->first,
+          .end = at->first + at->second.length};
+}
+
+template <Policy P, MappingBackend B>
+std::uint64_t MappingAllocator<P, B>::Boundaries(std::uint64_t begin, std::uint64_t end, const Segment* as_if) const {
+  std::uint64_t boundaries = 0;
+  std::uint64_t at = begin;
+  Segment before = begin > 0 ? SegmentAt(begin - 1) : Segment{};
+  while (at < total_) {
+    const Segment here = as_if != nullptr && at == begin ? *as_if : SegmentAt(at);
+    if (at > 0 && !Merge(before, here)) ++boundaries;
+    if (at == end) break;
+    before = here;
+    at = std::min(here.end, end);
+  }
+  return boundaries;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Afford(Lock& lock, const Extent& extent, FileId file, std::uint64_t file_offset,
+                                   bool writable, bool upgrade) {
+  const std::uint64_t limit = upgrade ? budget_ : budget_ - std::min(budget_, options_.map_count.spare);
+  // A change adds two at most.
+  const std::uint64_t now = vmas_ + 2 * in_flight_maps_ + 2 * shorts_.load(std::memory_order_relaxed);
+  if (now + 2 <= limit) return 0;
+  const std::uint64_t end = extent.offset + extent.length;
+  const Segment added{true, file, file_offset, writable, extent.offset, end};
+  const std::uint64_t after = now + Boundaries(extent.offset, end, &added) - Boundaries(extent.offset, end);
+  if (after <= now || after <= limit) return 0;
+  if (kept_ > 0) {
+    DropKept(lock, kBatch);
+    return kAgain;
+  }
+  ++statistics_.refused;
+  return -ENOMEM;
+}
+
+// --- kept ranges ----------------------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::Keep(SlotId slot, bool forget) {
+  const std::uint32_t i = ToIndex(slot);
+  slots_[slot].state.fetch_or(SlotRecord::kKept | (forget ? SlotRecord::kForgotten : 0));
+  KeptLinks& links = links_[i];
+  links = {.age_previous = newest_kept_, .since = now_ns_};
+  (newest_kept_ == kNoEntry ? oldest_kept_ : links_[newest_kept_].age_next) = i;
+  newest_kept_ = i;
+  ++kept_;
+  if (forget) return;
+  PerFile& info = Info(slots_[slot].range().file);
+  links.file_next = info.first_kept;
+  if (info.first_kept != kNoEntry) links_[info.first_kept].file_previous = i;
+  info.first_kept = i;
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::Unkeep(SlotId slot) {
+  const KeptLinks links = links_[ToIndex(slot)];
+  (links.age_previous == kNoEntry ? oldest_kept_ : links_[links.age_previous].age_next) = links.age_next;
+  (links.age_next == kNoEntry ? newest_kept_ : links_[links.age_next].age_previous) = links.age_previous;
+  --kept_;
+  const bool forgotten = slots_[slot].Has(SlotRecord::kForgotten);
+  slots_[slot].state.fetch_and(~SlotRecord::kKept);
+  if (forgotten) return;
+  (links.file_previous == kNoEntry ? Info(slots_[slot].range().file).first_kept
+                                   : links_[links.file_previous].file_next) = links.file_next;
+  if (links.file_next != kNoEntry) links_[links.file_next].file_previous = links.file_previous;
+}
+
+// Unmaps the oldest of those that are kept.
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::DropKept(Lock& lock, std::uint32_t most) {
+  Pending pending;
+  while (oldest_kept_ != kNoEntry && pending.count < std::min(most, kBatch)) {
+    const SlotId slot{oldest_kept_};
+    Unkeep(slot);
+    AddPending(pending, slot);
+  }
+  statistics_.dropped_kept += pending.count;
+  (void)Flush(lock, pending);
+}
+
+// --- slots ----------------------------------------------------------------------------------------------------------
+
+// Unmaps what is pending. What cannot be unmapped is kept: the account stays true, and the next Tick tries again.
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Flush(Lock& lock, Pending& pending) {
+  const std::uint32_t count = std::exchange(pending.count, 0);
+  if (count == 0) return 0;
+  std::array<Extent, kBatch> extents;
+  for (std::uint32_t i = 0; i < count; ++i) extents[i] = ExtentOf(pending.slots[i]);
+  std::bitset<kBatch> failed;
+  lock.unlock();
+  if (std::exchange(pending.linked, false)) epochs_.WaitForReaders();
+  const int first_error = CallUnmapEach(std::span<const Extent>(extents.data(), count), failed);
+  lock.lock();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const SlotId slot = pending.slots[i];
+    const FileId file = slots_[slot].range().file;
+    if (!failed[i]) {
+      if (slots_[slot].Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
+      Account(extents[i], [&] { slots_.SetHost(slot, {}, false); });
+    }
+    slots_.EndChange(slot);
+    if (file != kNoFile) --Info(file).in_flight;
+    if (ToIndex(slot) < window_.capacity() && window_.state(slot) == SlotState::kReclaiming) {
+      window_.CommitReclaim(slot);
+    }
+    if (failed[i]) Keep(slot, pending.forget || slots_[slot].Has(SlotRecord::kForgotten));
+  }
+  landed_.notify_all();
+  return first_error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::FlushChain(Lock& lock, std::uint32_t chain, bool forget) {
+  int first_error = 0;
+  // All are in flight from the first on, so that nobody else takes one.
+  for (std::uint32_t i = chain; i != kNoEntry; i = links_[i].age_next) slots_.BeginChange(SlotId{i});
+  while (chain != kNoEntry) {
+    Pending pending;
+    pending.forget = forget;
+    pending.linked = std::exchange(pinned_unlinked_, false);
+    while (chain != kNoEntry && pending.count < kBatch) {
+      const SlotId slot{chain};
+      chain = links_[chain].age_next;
+      AddPending(pending, slot);
+    }
+    const int error = Flush(lock, pending);
+    if (first_error == 0) first_error = error;
+  }
+  return first_error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& key, const Touch& touch,
+                                    const Source& source, const Held& held, bool linked) {
+  SlotRecord& record = slots_[slot];
+  const Extent extent = ExtentOf(slot);
+  const bool had = record.Has(SlotRecord::kHost);
+  const bool forgotten = record.Has(SlotRecord::kForgotten);
+  const FileRange before = record.range();
+  if (record.Has(SlotRecord::kKept)) Unkeep(slot);
+  const std::uint32_t evictions = had ? Info(before.file).evictions : 0;
+  if (had) ++Info(before.file).in_flight;
+  ++Info(key.file).in_flight;
+  ++in_flight_maps_;
+  slots_.BeginChange(slot);
+  const MapRequest request{.window = extent,
+                           .fd = source.fd,
+                           .file_offset = key.index << options_.range.shift(),
+                           .writable = source.writable,
+                           .prefault = options_.prefault};
+  int error = 0;
+  bool host_lost = false;
+  std::vector<Extent> exact;  // empty, and nothing allocated, where one maps over what is held
+  if constexpr (!B::kMapsOver) {
+    extents_.ForEachIn(extent, [&](const Extent& part, const ExtentRecord&) { exact.push_back(part); });
+  }
+  lock.unlock();
+  if (linked) epochs_.WaitForReaders();
+  std::vector<bool> failed;
+  if constexpr (!B::kMapsOver) {
+    if (had) {
+      error = CallUnmap(extent);
+      host_lost = error == 0;
+    } else {
+      failed.resize(exact.size());
+      error = CallUnmapEach(exact, failed);
+    }
+  }
+  if (error == 0) error = CallMap(request);
+  lock.lock();
+  if (error == -ENOMEM && kept_ > 0 && (B::kMapsOver || host_lost || !had)) {
+    // The kernel's count is full: what is merely kept makes room, once.
+    DropKept(lock, kBatch);
+    lock.unlock();
+    error = CallMap(request);
+    lock.lock();
+  }
+  const bool was_short = record.Has(SlotRecord::kShort);
+  if (error == 0) {
+    if (was_short) shorts_.fetch_sub(1);
+    Account(extent, [&] {
+      extents_.Carve(extent);
+      slots_.SetHost(slot, key, source.writable);
+    });
+  } else if (host_lost || !exact.empty()) {
+    if (was_short && host_lost) shorts_.fetch_sub(1);
+    Account(extent, [&] {
+      if (host_lost) slots_.SetHost(slot, {}, false);
+      for (std::size_t i = 0; i < failed.size(); ++i) {
+        if (!failed[i]) extents_.Carve(exact[i]);
+      }
+    });
+  }
+  if (!extents_.empty() || !exact.empty()) extents_.Publish();
+  if (had) --Info(before.file).in_flight;
+  --Info(key.file).in_flight;
+  --in_flight_maps_;
+  slots_.EndChange(slot);
+  if (error == 0) {
+    if (window_.Commit(slot, touch)) {
+      FinishDoomed(lock, slot);
+      error = -ESTALE;
+    } else {
+      slots_.Link(slot);
+    }
+  } else if (had && !host_lost) {
+    const bool evicted = forgotten || Info(before.file).evictions != evictions;
+    if (held.any && !evicted) {
+      if (window_.Abort(slot, held)) {
+        FinishDoomed(lock, slot);
+      } else {
+        slots_.Link(slot);
+      }
+    } else {
+      (void)window_.Abort(slot);
+      Keep(slot, evicted);
+      if (evicted) {
+        Pending pending;
+        pending.forget = true;
+        Unkeep(slot);
+        AddPending(pending, slot);
+        (void)Flush(lock, pending);
+      }
+    }
+  } else {
+    (void)window_.Abort(slot);
+  }
+  landed_.notify_all();
+  return error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch, int fd) {
+  SlotRecord& record = slots_[slot];
+  const Extent extent = ExtentOf(slot);
+  const FileRange range = record.range();
+  const MapRequest request{.window = extent,
+                           .fd = fd,
+                           .file_offset = range.index << options_.range.shift(),
+                           .writable = true,
+                           .prefault = options_.prefault};
+  // Where one maps over what is held, readers go on while it is upgraded; else there is a gap.
+  bool linked = false;
+  if (!B::kMapsOver && !TakeAway(slot, &linked)) return -EBUSY;
+  window_.BeginUpgrade(slot);
+  ++Info(range.file).in_flight;
+  ++in_flight_maps_;
+  slots_.BeginChange(slot);
+  lock.unlock();
+  int error = 0;
+  bool lost = false;
+  if constexpr (!B::kMapsOver) {
+    if (linked) epochs_.WaitForReaders();
+    error = CallUnmap(extent);
+    lost = error == 0;
+  }
+  if (error == 0) error = CallMap(request);
+  lock.lock();
+  if (error == -ENOMEM && kept_ > 0 && (B::kMapsOver || lost)) {
+    DropKept(lock, kBatch);
+    lock.unlock();
+    error = CallMap(request);
+    lock.lock();
+  }
+  if ((error == 0 || lost) && record.Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
+  if (error == 0) {
+    Account(extent, [&] { slots_.SetHost(slot, range, true); });
+  } else if (lost) {
+    Account(extent, [&] { slots_.SetHost(slot, {}, false); });
+  }
+  --Info(range.file).in_flight;
+  --in_flight_maps_;
+  slots_.EndChange(slot);
+  bool doomed = false;
+  if (error == 0) {
+    doomed = window_.Commit(slot, touch);
+    if (doomed) error = -ESTALE;
+  } else {
+    doomed = lost ? window_.AbortLost(slot) : window_.Abort(slot);
+  }
+  if (doomed) {
+    FinishDoomed(lock, slot);
+  } else if (linked) {
+    slots_.Link(slot);
+  }
+  landed_.notify_all();
+  return error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpRequest& request) {
+  SlotRecord& record = slots_[slot];
+  const FileRange key{request.file, request.file_offset >> options_.range.shift()};
+  const Touch touch{.file = request.file, .op = request.writable ? Op::kWrite : Op::kRead, .time_ns = request.time_ns};
+  const std::uint32_t state = record.state.load(std::memory_order_acquire);
+  const bool same = (state & SlotRecord::kHost) && !(state & SlotRecord::kForgotten) && record.range() == key;
+  const bool writable = state & SlotRecord::kWritable;
+  const bool bound = Bound(slot);
+  if (window_.state(slot) == SlotState::kReclaiming) return -EBUSY;  // pinned, and to go
+  if (same && writable == request.writable && !(state & SlotRecord::kShort)) {
+    if (!bound) {
+      Unkeep(slot);
+      ++statistics_.found_kept;
+      (void)window_.BindAt(slot, key, touch);
+      [[maybe_unused]] const bool doomed = window_.Commit(slot, touch);
+      slots_.Link(slot);
+    }
+    Emit(EventKind::kSetup, slot, key, request.writable);
+    return 0;
+  }
+  const bool upgrade = bound && same && !writable && request.writable;
+  const Extent extent = ExtentOf(slot);
+  if (const int error = Afford(lock, extent, key.file, request.file_offset, request.writable, upgrade); error != 0) {
+    return error;
+  }
+  if (upgrade) {
+    const int error = Upgrade(lock, slot, touch, request.fd);
+    if (error == 0) Emit(EventKind::kUpgrade, slot, key, true);
+    return error;
+  }
+  if constexpr (!B::kMapsOver) {
+    if (extents_.Straddles(extent)) return -EINVAL;
+  }
+  bool linked = false;
+  if (bound && !TakeAway(slot, &linked)) return -EBUSY;
+  const auto at = window_.BindAt(slot, key, touch);
+  if (!at.must_map) return -EBUSY;
+  const int error = Install(lock, slot, key, touch, {.fd = request.fd, .writable = request.writable}, at.held, linked);
+  if (error == 0) Emit(EventKind::kSetup, slot, key, request.writable);
+  return error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::SetUp(const SetUpRequest& request) {
+  if (request.length == 0 || !Aligned(request.file_offset | request.length | request.window_offset)) return -EINVAL;
+  if (request.fd < 0 || request.file == kNoFile) return -EBADF;
+  if (request.file_offset > kLargestOffset || request.length > kLargestOffset - request.file_offset) {
+    return -EOVERFLOW;
+  }
+  const Extent extent{request.window_offset, request.length};
+  Lock lock(mutex_);
+  Advance(request.time_ns);
+  PerFile& info = Info(request.file);
+  if (request.file_size >= 0) info.size = request.file_size;
+  const bool regular = IsSlot(extent) && (request.file_offset & (range_bytes() - 1)) == 0;
+  for (;;) {
+    if (!InWindow(extent)) return -ERANGE;
+    const SlotId slot = SlotAt(extent.offset);
+    if (!regular || ToIndex(slot) >= window_.size()) return SetUpExtent(lock, request);
+    if (InFlight(slot) || Blocked(extent)) {
+      Wait(lock);
+      continue;
+    }
+    const int error = SetUpSlot(lock, slot, request);
+    if (error != kAgain) return error;
+  }
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Remove(std::span<const Extent> entries) {
+  Lock lock(mutex_);
+  Pending pending;
+  int first_error = 0;
+  for (const Extent& entry : entries) {
+    const int error = RemoveEntry(lock, entry, pending);
+    if (first_error == 0) first_error = error;
+  }
+  const int error = Flush(lock, pending);
+  return first_error != 0 ? first_error : error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::RemoveEntry(Lock& lock, const Extent& entry, Pending& pending) {
+  const bool to_end = entry.length == std::numeric_limits<std::uint64_t>::max();
+  if (!Aligned(entry.offset) || entry.length == 0 || (!to_end && !Aligned(entry.length))) return -EINVAL;
+  if (to_end) {
+    if (entry.offset >= length_) return -ERANGE;
+    return RemoveRange(lock, {entry.offset, length_ - entry.offset}, true, pending);
+  }
+  if (!InWindow(entry)) return -ERANGE;
+  return RemoveRange(lock, entry, false, pending);
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::RemoveAll() {
+  Lock lock(mutex_);
+  Pending pending;
+  const int error = RemoveRange(lock, {0, total_}, true, pending);
+  const int flushed = Flush(lock, pending);
+  return error != 0 ? error : flushed;
+}
+
+// `drop`: kept ranges go too, and nothing is kept.
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::RemoveRange(Lock& lock, const Extent& extent, bool drop, Pending& pending) {
+  int first_error = 0;
+  const auto note = [&](int error) {
+    if (first_error == 0) first_error = error;
+  };
+  const std::uint64_t end = extent.offset + extent.length;
+  const std::uint32_t last = std::min(ToIndex(SlotAt(end)), window_.capacity());
+  for (std::uint32_t i = SlotsTo(extent.offset); i < last; ++i) {
+    const SlotId slot{i};
+    while (InFlight(slot) || Blocked(ExtentOf(slot))) {
+      // Nobody waits for somebody who waits for him.
+      if (pending.count > 0) {
+        note(Flush(lock, pending));
+      } else {
+        Wait(lock);
+      }
+    }
+    if (Bound(slot)) {
+      if (!slots_.Claim(slot)) {
+        note(-EBUSY);
+        continue;
+      }
+      window_.BeginReclaim(slot);
+      Emit(EventKind::kRemove, slot, slots_[slot].range(), false);
+      if (!options_.lazy.enabled || drop) {
+        AddPending(pending, slot);
+      } else {
+        window_.CommitReclaim(slot);
+        // Readers that see it still see a mapping that stays.
+        slots_.Unlink(slot);
+        Keep(slot, false);
+        if (kept_ > options_.lazy.max_kept) {
+          const SlotId oldest{oldest_kept_};
+          ++statistics_.dropped_kept;
+          Unkeep(oldest);
+          AddPending(pending, oldest);
+        }
+      }
+    } else if (drop && slots_[slot].Has(SlotRecord::kKept)) {
+      Unkeep(slot);
+      AddPending(pending, slot);
+    }
+    if (pending.count == kBatch) note(Flush(lock, pending));
+  }
+  const auto partly_held = [&](std::uint64_t edge) {
+    return edge % range_bytes() != 0 && edge < total_ && slots_[SlotAt(edge)].Has(SlotRecord::kHost);
+  };
+  while (extents_.Overlaps(extent) || !busy_.empty() || partly_held(extent.offset) || partly_held(end)) {
+    note(Flush(lock, pending));
+    if (Blocked(extent)) {
+      Wait(lock);
+      continue;
+    }
+    if (extents_.Overlaps(extent) || partly_held(extent.offset) || partly_held(end)) {
+      note(RemoveExtents(lock, extent, kNoFile));
+    }
+    break;
+  }
+  return first_error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Evict(FileId file) {
+  Lock lock(mutex_);
+  if (ToIndex(file) >= per_file_.size()) return 0;
+  ++statistics_.evictions;
+  return DropFile(lock, file);
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::DropFile(Lock& lock, FileId file) {
+  while (!busy_.empty()) Wait(lock);
+  ++Info(file).evictions;
+  std::uint32_t chain = kNoEntry;
+  window_.Invalidate(file, [&](SlotId slot) {
+    Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kEvicted);
+    Reclaiming(slot, &chain);
+  });
+  while (Info(file).first_kept != kNoEntry) {
+    const SlotId slot{Info(file).first_kept};
+    Unkeep(slot);
+    ++statistics_.dropped_kept;
+    links_[ToIndex(slot)].age_next = chain;
+    chain = ToIndex(slot);
+  }
+  int first_error = FlushChain(lock, chain, true);
+  while (!busy_.empty()) Wait(lock);
+  if (Info(file).has_extents) {
+    Info(file).has_extents = false;
+    for (std::uint64_t from = 0;;) {
+      auto at = extents_.At(from);
+      while (at != extents_.all().end() && at->second.file != file) ++at;
+      if (at == extents_.all().end()) break;
+      from = at->first + at->second.length;
+      const int error = RemoveExtents(lock, {at->first, at->second.length}, file);
+      if (first_error == 0) first_error = error;
+    }
+  }
+  // Calls that were under way for the file have landed, and seen that it is gone.
+  while (Info(file).in_flight > 0) Wait(lock);
+  return first_error;
+}
+
+// --- extents --------------------------------------------------------------------------------------------------------
+
+// Waits until nothing is in flight in the slots that `extent` touches, and puts them in flight. Bound slots among them
+// become extents, and kept ones are handed to the caller, who drops them; those that lie inside wholly only if
+// `whole_slots_too`.
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, bool whole_slots_too,
+                                           Irregular* irregular) {
+  const std::uint32_t first = ToIndex(SlotAt(extent.offset));
+  const std::uint32_t last = SlotsTo(extent.offset + extent.length);
+  const std::uint64_t area_begin = ExtentOf(SlotId{first}).offset;
+  irregular->asked = extent;
+  irregular->area = {area_begin, std::min(std::uint64_t{last} << options_.range.shift(), total_) - area_begin};
+  for (bool waited = true; waited;) {
+    waited = false;
+    if (whole_slots_too && !InWindow(extent)) return -ERANGE;
+    bool in_flight = Blocked(irregular->area);
+    for (std::uint32_t i = first; i < last && !in_flight; ++i) in_flight = InFlight(SlotId{i});
+    if (in_flight) {
+      Wait(lock);
+      waited = true;
+    }
+  }
+  const std::uint64_t end = extent.offset + extent.length;
+  const auto touches = [&](std::uint32_t i) {
+    // Of slots that lie inside wholly, a removal has taken care.
+    const Extent slot = ExtentOf(SlotId{i});
+    const bool inside = slot.offset >= extent.offset && slot.offset + slot.length <= end;
+    return slots_[SlotId{i}].Has(SlotRecord::kHost) && (whole_slots_too || !inside);
+  };
+  if constexpr (!B::kMapsOver) {
+    if (extents_.Straddles(extent)) return -EINVAL;
+    for (std::uint32_t i = first; i < last; ++i) {
+      const Extent slot = ExtentOf(SlotId{i});
+      const bool inside = slot.offset >= extent.offset && slot.offset + slot.length <= end;
+      if (touches(i) && !inside && !slots_[SlotId{i}].Has(SlotRecord::kKept)) return -EINVAL;
+    }
+  }
+  for (std::uint32_t i = first; i < last; ++i) {
+    if (!touches(i) || slots_[SlotId{i}].Has(SlotRecord::kKept) || slots_.Claim(SlotId{i})) continue;
+    // Pinned: those before it are given back.
+    for (std::uint32_t back = first; back < i; ++back) {
+      if (touches(back) && slots_[SlotId{back}].Has(SlotRecord::kLinked)) {
+        slots_[SlotId{back}].pins.fetch_and(~SlotRecord::kClaimed);
+      }
+    }
+    return -EBUSY;
+  }
+  for (std::uint32_t i = first; i < last; ++i) {
+    const SlotId slot{i};
+    SlotRecord& record = slots_[slot];
+    const bool touched = touches(i);
+    slots_.BeginChange(slot);
+    if (!touched) continue;
+    if (record.Has(SlotRecord::kKept)) {
+      Unkeep(slot);
+      irregular->dropped.push_back(slot);
+      continue;
+    }
+    window_.BeginReclaim(slot);
+    Emit(EventKind::kRemove, slot, record.range(), false);
+    window_.CommitReclaim(slot);
+    slots_.Unlink(slot);
+    const FileRange range = record.range();
+    const bool writable = record.Has(SlotRecord::kWritable);
+    if (record.Has(SlotRecord::kShort)) {
+      shorts_.fetch_sub(1);
+      extents_short_.store(true);
+    }
+    Account(ExtentOf(slot), [&] {
+      slots_.SetHost(slot, {}, false);
+      extents_.Insert(ExtentOf(slot),
+                      {.file = range.file, .file_offset = range.index << options_.range.shift(), .writable = writable});
+    });
+    Info(range.file).has_extents = true;
+  }
+  busy_.push_back(irregular->area);
+  return 0;
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::EndIrregular(const Irregular& irregular) {
+  const std::uint32_t first = ToIndex(SlotAt(irregular.area.offset));
+  const std::uint32_t last = SlotsTo(irregular.area.offset + irregular.area.length);
+  extents_.Publish();
+  for (std::uint32_t i = first; i < last; ++i) slots_.EndChange(SlotId{i});
+  busy_.erase(std::find(busy_.begin(), busy_.end(), irregular.area));
+  landed_.notify_all();
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::SetUpExtent(Lock& lock, const SetUpRequest& request) {
+  const Extent extent{request.window_offset, request.length};
+  Irregular irregular;
+  for (;;) {
+    const int error = Afford(lock, extent, request.file, request.file_offset, request.writable, false);
+    if (error == 0) break;
+    if (error != kAgain) return error;
+  }
+  if (const int error = BeginIrregular(lock, extent, true, &irregular); error != 0) return error;
+  Info(request.file).has_extents = true;
+  ++in_flight_maps_;
+  std::vector<Extent> unmap;
+  for (const SlotId slot : irregular.dropped) unmap.push_back(ExtentOf(slot));
+  const std::size_t kept = unmap.size();
+  if constexpr (!B::kMapsOver) {
+    extents_.ForEachIn(extent, [&](const Extent& part, const ExtentRecord&) { unmap.push_back(part); });
+  }
+  lock.unlock();
+  epochs_.WaitForReaders();
+  std::vector<bool> failed(unmap.size());
+  int error = CallUnmapEach(unmap, failed);
+  if (B::kMapsOver) error = 0;  // what is left is mapped over, or stays as an extent
+  if (error == 0) {
+    error = CallMap({.window = extent,
+                     .fd = request.fd,
+                     .file_offset = request.file_offset,
+                     .writable = request.writable,
+                     .prefault = options_.prefault});
+  }
+  lock.lock();
+  for (std::size_t i = 0; i < unmap.size(); ++i) {
+    if (i >= kept) {
+      if (!failed[i]) Account(unmap[i], [&] { extents_.Carve(unmap[i]); });
+      continue;
+    }
+    const SlotId slot = irregular.dropped[i];
+    const FileRange range = slots_[slot].range();
+    const bool writable = slots_[slot].Has(SlotRecord::kWritable);
+    if (slots_[slot].Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
+    Account(unmap[i], [&] {
+      slots_.SetHost(slot, {}, false);
+      if (!failed[i]) return;
+      extents_.Insert(unmap[i], {.file = range.file,
+                                 .file_offset = range.index << options_.range.shift(),
+                                 .writable = writable,
+                                 .kept = true});
+    });
+    if (failed[i]) Info(range.file).has_extents = true;
+  }
+  if (error == 0) {
+    Account(extent, [&] {
+      extents_.Carve(extent);
+      extents_.Insert(extent, {.file = request.file, .file_offset = request.file_offset, .writable = request.writable});
+    });
+    Emit(EventKind::kSetup, kNoSlot, {request.file, request.file_offset >> options_.range.shift()}, request.writable);
+  }
+  --in_flight_maps_;
+  EndIrregular(irregular);
+  return error;
+}
+
+// Unmaps the extents, and the parts of slots, within `extent`; `only`: those of a file that goes away.
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::RemoveExtents(Lock& lock, const Extent& extent, FileId only) {
+  Irregular irregular;
+  if (const int error = BeginIrregular(lock, extent, false, &irregular); error != 0) return error;
+  std::vector<Extent> unmap;
+  std::vector<ExtentRecord> records;
+  for (const SlotId slot : irregular.dropped) unmap.push_back(ExtentOf(slot));
+  const std::size_t kept = unmap.size();
+  extents_.ForEachIn(extent, [&](const Extent& part, const ExtentRecord& record) {
+    if (only != kNoFile && record.file != only) return;
+    unmap.push_back(part);
+    records.push_back(record);
+  });
+  lock.unlock();
+  epochs_.WaitForReaders();
+  std::vector<bool> failed(unmap.size());
+  const int error = CallUnmapEach(unmap, failed);
+  lock.lock();
+  for (std::size_t i = 0; i < unmap.size(); ++i) {
+    ExtentRecord left;
+    if (i < kept) {
+      const SlotRecord& record = slots_[irregular.dropped[i]];
+      left = {.file = record.range().file,
+              .file_offset = record.range().index << options_.range.shift(),
+              .writable = record.Has(SlotRecord::kWritable)};
+      if (record.Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
+    } else {
+      left = records[i - kept];
+    }
+    left.kept = true;
+    Account(unmap[i], [&] {
+      if (i < kept) slots_.SetHost(irregular.dropped[i], {}, false);
+      extents_.Carve(unmap[i]);
+      if (failed[i]) extents_.Insert(unmap[i], left);
+    });
+    if (failed[i]) Info(left.file).has_extents = true;
+  }
+  EndIrregular(irregular);
+  return error;
+}
+
+// --- what there is --------------------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+AllocatorStatistics MappingAllocator<P, B>::statistics() const {
+  const std::lock_guard lock(mutex_);
+  AllocatorStatistics s = statistics_;
+  s.map_calls = map_calls_.load(std::memory_order_relaxed);
+  s.unmap_calls = unmap_calls_.load(std::memory_order_relaxed);
+  s.failed_calls = failed_calls_.load(std::memory_order_relaxed);
+  s.ranges = window_.size();
+  s.mapped = window_.mapped_slots();
+  s.kept = kept_;
+  s.extents = extents_.size();
+  s.shorts = shorts_.load(std::memory_order_relaxed);
+  s.vmas = vmas_;
+  return s;
+}
+
+template <Policy P, MappingBackend B>
+std::vector<HeldMapping> MappingAllocator<P, B>::Mappings() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<HeldMapping> held;
+  for (std::uint32_t i = 0; i < window_.capacity(); ++i) {
+    const SlotRecord& record = slots_[SlotId{i}];
+    if (!record.Has(SlotRecord::kHost)) continue;
+    HeldMapping mapping{.window = ExtentOf(SlotId{i}),
+                        .file = record.range().file,
+                        .file_offset = record.range().index << options_.range.shift(),
+                        .writable = record.Has(SlotRecord::kWritable),
+                        .kept = record.Has(SlotRecord::kKept)};
+    if (record.Has(SlotRecord::kShort)) {
+      mapping.zero_from = std::uint64_t{slots_.ZeroFrom(SlotId{i}, pages())} * options_.page_bytes;
+    }
+    held.push_back(mapping);
+  }
+  for (const auto& [offset, record] : extents_.all()) {
+    held.push_back({.window = {offset, record.length},
+                    .file = record.file,
+                    .file_offset = record.file_offset,
+                    .writable = record.writable,
+                    .kept = record.kept});
+  }
+  std::sort(held.begin(), held.end(),
+            [](const HeldMapping& a, const HeldMapping& b) { return a.window.offset < b.window.offset; });
+  return held;
+}
+
+template <Policy P, MappingBackend B>
+absl::Status MappingAllocator<P, B>::CheckInvariants() const {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = window_.CheckInvariants(); !status.ok()) return status;
+  std::uint32_t kept = 0;
+  std::uint64_t shorts = 0;
+  for (std::uint32_t i = 0; i < window_.capacity(); ++i) {
+    const SlotId slot{i};
+    const SlotRecord& record = slots_[slot];
+    kept += record.Has(SlotRecord::kKept);
+    shorts += record.Has(SlotRecord::kShort);
+    if (InFlight(slot)) continue;
+    if (Bound(slot) != record.Has(SlotRecord::kLinked)) {
+      return absl::InternalError(absl::StrCat("slot ", i, " is bound, or findable, but not both"));
+    }
+    if (record.Has(SlotRecord::kHost) && Bound(slot) == record.Has(SlotRecord::kKept)) {
+      return absl::InternalError(absl::StrCat("slot ", i, " is mapped, and neither bound nor kept, or both"));
+    }
+    if (Bound(slot) && (!record.Has(SlotRecord::kHost) || record.range() != window_.range(slot) ||
+                        record.Has(SlotRecord::kWritable) != window_.writable(slot))) {
+      return absl::InternalError(absl::StrCat("slot ", i, " holds something else on the host"));
+    }
+    if (record.Has(SlotRecord::kHost) && extents_.Overlaps(ExtentOf(slot))) {
+      return absl::InternalError(absl::StrCat("slot ", i, " and an extent overlap"));
+    }
+  }
+  if (kept != kept_ || shorts != shorts_.load()) {
+    return absl::InternalError(absl::StrCat("counted ", kept, " kept and ", shorts, " short slots, recorded ", kept_,
+                                            " and ", shorts_.load()));
+  }
+  const std::uint64_t vmas = 1 + Boundaries(0, total_);
+  if (vmas != vmas_) return absl::InternalError(absl::StrCat("counted ", vmas, " VMAs, recorded ", vmas_));
+  return absl::OkStatus();
+}
+
+}  // namespace v0
+}  // namespace daxcache
