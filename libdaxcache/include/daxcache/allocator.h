@@ -50,6 +50,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,23 @@ struct SetUpRequest {
   bool writable = false;
   std::int64_t file_size = -1;  // bytes, if known
   std::int64_t time_ns = 0;     // if the caller has a clock
+};
+
+// An access by whoever shares this address space: the allocator finds the range, or a place for it.
+struct MapFileRequest {
+  FileId file = kNoFile;
+  int fd = -1;                    // borrowed for the call
+  std::uint64_t file_offset = 0;  // of the access: its range is mapped whole
+  Op op = Op::kRead;
+  std::int64_t file_size = -1;
+  std::int64_t time_ns = 0;
+};
+
+// A range that stays where it is until it is unpinned.
+struct Pinned {
+  SlotId slot = kNoSlot;
+  std::uint64_t window_offset = 0;  // of the range
+  void* address = nullptr;          // … in this address space, if the backend has one
 };
 
 // What has happened since construction, and what there is now.
@@ -150,6 +168,71 @@ class MappingAllocator {
   // The file went away: its last FORGET, or its unlinking. What is pinned goes with the last Unpin.
   [[nodiscard]] int Evict(FileId file);
 
+  // The file has `size` bytes now. Of a smaller one, kept ranges go; of a larger one, the ranges that got zero pages
+  // past the old end are mapped again: from `fd`, if there is one, else from what of the range is still mapped (which
+  // fails if nothing is: the next set-up maps it).
+  [[nodiscard]] int OnSizeChanged(FileId file, std::uint64_t size, int fd = -1);
+
+  // --- the allocator chooses ----------------------------------------------------------------------------------------
+
+  class Reader;
+
+  // Finds the range or maps it, in a free slot or in that of the policy's victim, and pins it: Unpin when done. For
+  // ranges that are there already, Reader::Pin is many times faster. Not to be called inside an epoch.
+  //   EOPNOTSUPP  the policy does not admit it: access the file without the window
+  //   EBUSY       everything is pinned
+  [[nodiscard]] int Map(const MapFileRequest& request, Pinned* pinned);
+  void Unpin(const Pinned& pinned) {
+    if (slots_.Unpin(pinned.slot)) UnpinLast(pinned.slot);
+  }
+
+  // --- both ---------------------------------------------------------------------------------------------------------
+
+  // To be called where an access to the window faulted: from a handler of SIGBUS, or after KVM_RUN's EFAULT. If the
+  // address lies past the end of its file, zero pages are put from there to the range's end, and the range is short
+  // until it is set up again or OnSizeChanged tells of a larger file. 0: try the access again. Async-signal-safe.
+  //   EFAULT  nothing is mapped there
+  //   EIO     something is, and it is not past the end of its file
+  [[nodiscard]] int RepairFault(void* host_address) noexcept;
+
+  // By so many ranges; Grow up to the capacity. What lies beyond a smaller window is unmapped, pinned ranges at their
+  // last Unpin.
+  [[nodiscard]] absl::Status Grow(std::uint32_t ranges);
+  [[nodiscard]] absl::Status Shrink(std::uint32_t ranges);
+
+  // To be called now and then: unmaps what has been kept, or (where the allocator chooses) not used, for too long;
+  // frees ranges ahead of need, as ReclaimOptions say; and tries again what could not be unmapped. At most `chunk`
+  // ranges are freed; true: there is more to do.
+  bool Tick(std::int64_t now_ns);
+
+  // Whether FUSE_ATTR_DAX is set in the file's attributes: asked at LOOKUP and GETATTR, and the same answer until the
+  // file is evicted. The other news of a file, for rules about hot files: `OnClose` evicts one whose answer has
+  // changed.
+  bool UsesDax(FileId file, std::string_view path, std::uint64_t size) {
+    const std::lock_guard lock(rules_mutex_);
+    return rules_.Instantiated(file) ? rules_.Admitted(file) : rules_.OnInstantiate(file, path, size);
+  }
+  void OnAccess(FileId file, std::int64_t time_ns) {
+    const std::lock_guard lock(rules_mutex_);
+    rules_.OnAccess(file, time_ns);
+  }
+  [[nodiscard]] int OnOpen(FileId file, std::string_view path, std::uint64_t size) {
+    bool replaced = false;
+    {
+      const std::lock_guard lock(rules_mutex_);
+      replaced = rules_.OnOpen(file, path, size);
+    }
+    return replaced ? DropRanges(file) : 0;
+  }
+  [[nodiscard]] int OnClose(FileId file) {
+    bool evicted = false;
+    {
+      const std::lock_guard lock(rules_mutex_);
+      evicted = rules_.OnClose(file);
+    }
+    return evicted ? DropRanges(file) : 0;
+  }
+
   FileTable& files() { return files_; }
   B& backend() { return backend_; }
 
@@ -207,6 +290,21 @@ class MappingAllocator {
   struct Source {
     int fd = -1;
     bool writable = false;
+    bool guests = false;
+  };
+  // What a reader has hit and the policy has not heard of. Written by the reader, read under the mutex.
+  struct Hit {
+    std::uint64_t index = 0;
+    std::int64_t time_ns = 0;
+    FileId file = kNoFile;
+    SlotId slot = kNoSlot;
+    Op op = Op::kRead;
+  };
+  struct HitBuffer {
+    static constexpr std::uint32_t kSize = 512;
+    alignas(64) std::atomic<std::uint32_t> written{0};
+    alignas(64) std::atomic<std::uint32_t> read{0};
+    std::array<Hit, kSize> hits;
   };
   // A request that fits no slot, under way.
   struct Irregular {
@@ -260,6 +358,7 @@ class MappingAllocator {
     if (slots_[slot].Has(SlotRecord::kChanging)) return true;
     if (ToIndex(slot) >= window_.capacity()) return false;
     switch (window_.state(slot)) {
+      case SlotState::kTaken:
       case SlotState::kMapping:
       case SlotState::kUpgrading: return true;
       case SlotState::kReclaiming: return !(slots_[slot].pins.load() & SlotRecord::kRemoveLast);  // else it is pinned
@@ -370,8 +469,20 @@ class MappingAllocator {
   // Maps what the slot has just been bound to.
   int Install(Lock& lock, SlotId slot, const FileRange& key, const Touch& touch, const Source& source, const Held& held,
               bool linked);
+  // The window counts no pin for the slot any more.
+  void Untell(SlotId slot) {
+    if (!(slots_[slot].pins.load() & SlotRecord::kToldWindow)) return;
+    slots_[slot].pins.fetch_and(~SlotRecord::kToldWindow);
+    --told_;
+    [[maybe_unused]] const bool doomed = window_.Unpin(slot);
+    assert(!doomed);
+  }
+  void UntellAll(FileId file);
+  void UnpinLast(SlotId slot);
+  void UnpinLast(Lock& lock, SlotId slot);
   // Takes a bound, unpinned slot from readers. False: it is pinned.
   bool TakeAway(SlotId slot, bool* linked) {
+    Untell(slot);
     if (!slots_.Claim(slot)) return false;
     if (slots_.Unlink(slot)) *linked = true;
     return true;
@@ -410,6 +521,64 @@ class MappingAllocator {
   int RemoveEntry(Lock& lock, const Extent& entry, Pending& pending);
   int RemoveRange(Lock& lock, const Extent& extent, bool drop, Pending& pending);
   int DropFile(Lock& lock, FileId file);
+  int DropRanges(FileId file) {
+    Lock lock(mutex_);
+    if (ToIndex(file) >= per_file_.size()) return 0;
+    ++statistics_.evictions;
+    return DropFile(lock, file);
+  }
+  // Maps a bound slot again that has zero pages past the end that its file had.
+  int Refresh(Lock& lock, SlotId slot, int fd, std::int64_t size);
+
+  // --- zero pages ---------------------------------------------------------------------------------------------------
+
+  // The first page of a range that lies past the end of a file of `size` bytes.
+  std::uint32_t FirstPast(std::uint64_t file_offset, std::int64_t size) const {
+    if (size < 0) return pages();
+    const std::uint64_t bytes = static_cast<std::uint64_t>(size);
+    if (bytes <= file_offset) return 0;
+    const std::uint64_t count = (bytes - file_offset + options_.page_bytes - 1) / options_.page_bytes;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, pages()));
+  }
+  int PutZeroPages(std::uint64_t begin, std::uint64_t end) noexcept {
+    std::byte* const base = static_cast<std::byte*>(backend_.address());
+    if (begin == end) return 0;
+    return mmap(base + begin, end - begin, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED
+               ? -errno
+               : 0;
+  }
+  // Where the file's size is known and clamped: zero pages behind what has just been mapped. From which page on.
+  std::uint32_t Clamp(SlotId slot, std::uint64_t file_offset, std::int64_t size) {
+    if (!options_.clamp) return pages();
+    const std::uint32_t page = FirstPast(file_offset, size);
+    const Extent extent = ExtentOf(slot);
+    const int error =
+        PutZeroPages(extent.offset + std::uint64_t{page} * options_.page_bytes, extent.offset + extent.length);
+    return error == 0 ? page : pages();
+  }
+  void SetZeroFrom(SlotId slot, std::uint32_t page) {
+    if (slots_[slot].Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
+    if (page < pages()) shorts_.fetch_add(1);
+    slots_.SetZeroFrom(slot, page, pages());
+  }
+
+  // --- where the allocator chooses
+  // ------------------------------------------------------------------------------------
+
+  void Drain(HitBuffer& buffer);
+  void DrainAll() {
+    for (const auto& buffer : buffers_) {
+      if (buffer != nullptr) Drain(*buffer);
+    }
+  }
+  // The policy's choice among those that nobody has pinned, or kNoSlot.
+  SlotId PickVictim(const Incoming<FileRange>* incoming, Scope scope);
+  Pinned PinnedAt(SlotId slot) const {
+    const std::uint64_t offset = ExtentOf(slot).offset;
+    std::byte* const base = static_cast<std::byte*>(backend_.address());
+    return {.slot = slot, .window_offset = offset, .address = base == nullptr ? nullptr : base + offset};
+  }
 
   // --- extents ------------------------------------------------------------------------------------------------------
 
@@ -447,7 +616,112 @@ class MappingAllocator {
   std::atomic<std::uint64_t> failed_calls_{0};
   std::atomic<std::uint64_t> shorts_{0};
   std::atomic<bool> extents_short_{false};  // zero pages were put into one
+  std::atomic<std::uint64_t> repairs_{0};
+  std::uint32_t told_ = 0;  // slots of whose pins the window knows
   Epochs epochs_;
+  std::vector<std::unique_ptr<HitBuffer>> buffers_;  // by reader
+
+  std::mutex rules_mutex_;
+  FileRules rules_;
+};
+
+// What a thread looks at the window with: it finds and pins ranges without a lock. One a thread, or one at a time; it
+// may not outlive the allocator.
+//
+//   Allocator::Reader reader(*allocator);
+//   {
+//     Allocator::Reader::Epoch epoch(reader);           // short, and nothing that waits inside
+//     const SlotId slot = reader.Find({file, index});   // stays mapped until the epoch ends
+//   }
+//   Pinned pinned;
+//   if (!reader.Pin({file, index}, touch, &pinned)) error = allocator->Map({…}, &pinned);
+//   …pinned.address…
+//   allocator->Unpin(pinned);
+template <Policy P, MappingBackend B>
+class MappingAllocator<P, B>::Reader {
+ public:
+  explicit Reader(MappingAllocator& allocator) : allocator_(allocator), me_(allocator.epochs_.Register()) {
+    if (!ok()) return;
+    const std::lock_guard lock(allocator_.mutex_);
+    auto& buffer = allocator_.buffers_[me_];
+    if (buffer == nullptr) buffer = std::make_unique<HitBuffer>();
+    buffer_ = buffer.get();
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    if (!ok()) return;
+    {
+      const std::lock_guard lock(allocator_.mutex_);
+      allocator_.Drain(*buffer_);
+    }
+    allocator_.epochs_.Unregister(me_);
+  }
+
+  // False: there are as many readers as `max_readers` already. Nothing else may be asked of it then.
+  bool ok() const { return me_ != Epochs::kNoReader; }
+
+  class Epoch {
+   public:
+    explicit Epoch(Reader& reader) : reader_(reader) { reader_.allocator_.epochs_.Enter(reader_.me_); }
+    Epoch(const Epoch&) = delete;
+    Epoch& operator=(const Epoch&) = delete;
+    ~Epoch() { reader_.allocator_.epochs_.Leave(reader_.me_); }
+
+   private:
+    Reader& reader_;
+  };
+
+  // Inside an epoch: the slot that holds the range, or kNoSlot. The policy hears nothing of it.
+  SlotId Find(const FileRange& range) const { return allocator_.slots_.Find(range); }
+
+  // Finds and pins a range that is mapped, and writable if the access writes; the policy will hear of the hit. False:
+  // it is not, or is just being taken away.
+  bool Pin(const FileRange& range, const Touch& touch, Pinned* pinned) {
+    SlotTable& slots = allocator_.slots_;
+    SlotId slot = kNoSlot;
+    {
+      const Epoch epoch(*this);
+      slot = slots.Find(range);
+      if (slot == kNoSlot || (IsWrite(touch.op) && !slots[slot].Has(SlotRecord::kWritable))) return false;
+      if (!slots.TryPin(slot)) [[unlikely]] {
+        if (slots.Unpin(slot)) refused_ = slot;
+        slot = kNoSlot;
+      }
+    }
+    if (slot == kNoSlot) [[unlikely]] {
+      if (refused_ != kNoSlot) allocator_.UnpinLast(std::exchange(refused_, kNoSlot));
+      return false;
+    }
+    Push({.index = range.index, .time_ns = touch.time_ns, .file = range.file, .slot = slot, .op = touch.op});
+    *pinned = allocator_.PinnedAt(slot);
+    return true;
+  }
+  void Unpin(const Pinned& pinned) { allocator_.Unpin(pinned); }
+
+ private:
+  void Push(const Hit& hit) {
+    HitBuffer& buffer = *buffer_;
+    const std::uint32_t at = buffer.written.load(std::memory_order_relaxed);
+    const std::uint32_t waiting = at - buffer.read.load(std::memory_order_acquire);
+    // Half full: if the mutex is to be had. Full: in any case.
+    if (waiting >= HitBuffer::kSize / 2 && (waiting % 64 == 0 || waiting == HitBuffer::kSize)) [[unlikely]] {
+      Lock lock(allocator_.mutex_, std::defer_lock);
+      if (waiting == HitBuffer::kSize) {
+        lock.lock();
+        allocator_.Drain(buffer);
+      } else if (lock.try_lock()) {
+        allocator_.Drain(buffer);
+      }
+    }
+    buffer.hits[at % HitBuffer::kSize] = hit;
+    buffer.written.store(at + 1, std::memory_order_release);
+  }
+
+  MappingAllocator& allocator_;
+  std::uint32_t me_;
+  HitBuffer* buffer_ = nullptr;
+  SlotId refused_ = kNoSlot;
 };
 
 namespace internal {
@@ -523,7 +797,9 @@ MappingAllocator<P, B>::MappingAllocator(const AllocatorOptions& options, const 
       per_file_(std::max(1u, options.files)),
       extents_(options.map_count.one_descriptor_per_file && B::kMapsOver),
       length_(options.window.bytes()),
-      epochs_(options.max_readers) {
+      epochs_(options.max_readers),
+      buffers_(options.max_readers),
+      rules_(options.rules) {
   busy_.reserve(16);
 }
 
@@ -706,6 +982,8 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
                            .file_offset = key.index << options_.range.shift(),
                            .writable = source.writable,
                            .prefault = options_.prefault};
+  const std::int64_t size = Info(key.file).size;
+  std::uint32_t zero_from = pages();
   int error = 0;
   bool host_lost = false;
   std::vector<Extent> exact;  // empty, and nothing allocated, where one maps over what is held
@@ -725,12 +1003,14 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
     }
   }
   if (error == 0) error = CallMap(request);
+  if (error == 0) zero_from = Clamp(slot, request.file_offset, size);
   lock.lock();
   if (error == -ENOMEM && kept_ > 0 && (B::kMapsOver || host_lost || !had)) {
     // The kernel's count is full: what is merely kept makes room, once.
     DropKept(lock, kBatch);
     lock.unlock();
     error = CallMap(request);
+    if (error == 0) zero_from = Clamp(slot, request.file_offset, size);
     lock.lock();
   }
   const bool was_short = record.Has(SlotRecord::kShort);
@@ -740,6 +1020,12 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
       extents_.Carve(extent);
       slots_.SetHost(slot, key, source.writable);
     });
+    SetZeroFrom(slot, zero_from);
+    if (source.guests) {
+      record.state.fetch_or(SlotRecord::kGuests);
+    } else {
+      record.state.fetch_and(~SlotRecord::kGuests);
+    }
   } else if (host_lost || !exact.empty()) {
     if (was_short && host_lost) shorts_.fetch_sub(1);
     Account(extent, [&] {
@@ -801,6 +1087,8 @@ int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch,
   bool linked = false;
   if (!B::kMapsOver && !TakeAway(slot, &linked)) return -EBUSY;
   window_.BeginUpgrade(slot);
+  const std::int64_t size = Info(range.file).size;
+  std::uint32_t zero_from = pages();
   ++Info(range.file).in_flight;
   ++in_flight_maps_;
   slots_.BeginChange(slot);
@@ -813,22 +1101,26 @@ int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch,
     lost = error == 0;
   }
   if (error == 0) error = CallMap(request);
+  if (error == 0) zero_from = Clamp(slot, request.file_offset, size);
   lock.lock();
   if (error == -ENOMEM && kept_ > 0 && (B::kMapsOver || lost)) {
     DropKept(lock, kBatch);
     lock.unlock();
     error = CallMap(request);
+    if (error == 0) zero_from = Clamp(slot, request.file_offset, size);
     lock.lock();
   }
   if ((error == 0 || lost) && record.Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
   if (error == 0) {
     Account(extent, [&] { slots_.SetHost(slot, range, true); });
+    SetZeroFrom(slot, zero_from);
   } else if (lost) {
     Account(extent, [&] { slots_.SetHost(slot, {}, false); });
   }
   --Info(range.file).in_flight;
   --in_flight_maps_;
   slots_.EndChange(slot);
+  Untell(slot);
   bool doomed = false;
   if (error == 0) {
     doomed = window_.Commit(slot, touch);
@@ -861,12 +1153,18 @@ int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpReques
       ++statistics_.found_kept;
       (void)window_.BindAt(slot, key, touch);
       [[maybe_unused]] const bool doomed = window_.Commit(slot, touch);
+      record.state.fetch_or(SlotRecord::kGuests);
       slots_.Link(slot);
     }
     Emit(EventKind::kSetup, slot, key, request.writable);
     return 0;
   }
   const bool upgrade = bound && same && !writable && request.writable;
+  if (bound && same && writable == request.writable) {
+    const int error = Refresh(lock, slot, request.fd, Info(request.file).size);
+    if (error == 0) Emit(EventKind::kSetup, slot, key, request.writable);
+    return error;
+  }
   const Extent extent = ExtentOf(slot);
   if (const int error = Afford(lock, extent, key.file, request.file_offset, request.writable, upgrade); error != 0) {
     return error;
@@ -883,7 +1181,8 @@ int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpReques
   if (bound && !TakeAway(slot, &linked)) return -EBUSY;
   const auto at = window_.BindAt(slot, key, touch);
   if (!at.must_map) return -EBUSY;
-  const int error = Install(lock, slot, key, touch, {.fd = request.fd, .writable = request.writable}, at.held, linked);
+  const int error = Install(lock, slot, key, touch, {.fd = request.fd, .writable = request.writable, .guests = true},
+                            at.held, linked);
   if (error == 0) Emit(EventKind::kSetup, slot, key, request.writable);
   return error;
 }
@@ -968,6 +1267,7 @@ int MappingAllocator<P, B>::RemoveRange(Lock& lock, const Extent& extent, bool d
       }
     }
     if (Bound(slot)) {
+      Untell(slot);
       if (!slots_.Claim(slot)) {
         note(-EBUSY);
         continue;
@@ -1013,16 +1313,18 @@ int MappingAllocator<P, B>::RemoveRange(Lock& lock, const Extent& extent, bool d
 
 template <Policy P, MappingBackend B>
 int MappingAllocator<P, B>::Evict(FileId file) {
-  Lock lock(mutex_);
-  if (ToIndex(file) >= per_file_.size()) return 0;
-  ++statistics_.evictions;
-  return DropFile(lock, file);
+  {
+    const std::lock_guard lock(rules_mutex_);
+    rules_.OnEvict(file);
+  }
+  return DropRanges(file);
 }
 
 template <Policy P, MappingBackend B>
 int MappingAllocator<P, B>::DropFile(Lock& lock, FileId file) {
   while (!busy_.empty()) Wait(lock);
   ++Info(file).evictions;
+  if (told_ > 0) UntellAll(file);
   std::uint32_t chain = kNoEntry;
   window_.Invalidate(file, [&](SlotId slot) {
     Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kEvicted);
@@ -1092,7 +1394,9 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
     }
   }
   for (std::uint32_t i = first; i < last; ++i) {
-    if (!touches(i) || slots_[SlotId{i}].Has(SlotRecord::kKept) || slots_.Claim(SlotId{i})) continue;
+    if (!touches(i) || slots_[SlotId{i}].Has(SlotRecord::kKept)) continue;
+    Untell(SlotId{i});
+    if (slots_.Claim(SlotId{i})) continue;
     // Pinned: those before it are given back.
     for (std::uint32_t back = first; back < i; ++back) {
       if (touches(back) && slots_[SlotId{back}].Has(SlotRecord::kLinked)) {
@@ -1247,6 +1551,439 @@ int MappingAllocator<P, B>::RemoveExtents(Lock& lock, const Extent& extent, File
   return error;
 }
 
+// --- zero pages -----------------------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::RepairFault(void* host_address) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(backend_.address());
+  const auto address = reinterpret_cast<std::uintptr_t>(host_address);
+  if (base == 0 || address < base || address - base >= total_) return -EFAULT;
+  const int saved = errno;
+  const std::uint64_t offset = (address - base) & ~(options_.page_bytes - 1);
+  const SlotId slot = SlotAt(offset);
+  // Somebody maps here just now: the access will find that, or fault again.
+  if (!slots_.BeginRepair(slot)) return 0;
+  const Extent whole = ExtentOf(slot);
+  const bool in_slot = slots_[slot].Has(SlotRecord::kHost);
+  std::uint64_t end = whole.offset + whole.length;
+  int error = 0;
+  if (!in_slot) {
+    const std::uint64_t extent_end = extents_.EndFor(offset);
+    error = extent_end == 0 ? -EFAULT : extent_end == 1 ? 1 : 0;
+    end = std::min(end, extent_end);
+  }
+  if (error == 0) {
+    // Populating fails as the access did, past the end with EFAULT. If it does not, the page is there: the file has
+    // grown since. If it cannot be written to, that is another error, and zero pages would hide it.
+    constexpr int kPopulateRead = 22;
+    constexpr int kPopulateWrite = 23;
+    void* const page = reinterpret_cast<void*>(base + offset);
+    if (madvise(page, options_.page_bytes, kPopulateRead) == 0) {
+      const bool writable = in_slot && slots_[slot].Has(SlotRecord::kWritable);
+      error = !writable || madvise(page, options_.page_bytes, kPopulateWrite) == 0 ? 1 : -EIO;
+    } else if (errno == EHWPOISON) {
+      error = -EIO;
+    }
+  }
+  if (error == 0) error = PutZeroPages(offset, end);
+  if (error == 0) {
+    if (!in_slot) {
+      extents_short_.store(true);
+    } else {
+      const auto page = static_cast<std::uint32_t>((offset - whole.offset) / options_.page_bytes);
+      if (!slots_[slot].Has(SlotRecord::kShort)) shorts_.fetch_add(1);
+      slots_.SetZeroFrom(slot, std::min(page, slots_.ZeroFrom(slot, pages())), pages());
+    }
+    repairs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  slots_.EndRepair(slot);
+  errno = saved;
+  return error > 0 ? 0 : error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Refresh(Lock& lock, SlotId slot, int fd, std::int64_t size) {
+  SlotRecord& record = slots_[slot];
+  const FileRange range = record.range();
+  const Extent extent = ExtentOf(slot);
+  const bool writable = record.Has(SlotRecord::kWritable);
+  const std::uint64_t file_offset = range.index << options_.range.shift();
+  record.pins.fetch_add(1);  // nobody takes it away meanwhile
+  ++Info(range.file).in_flight;
+  slots_.BeginChange(slot);
+  lock.unlock();
+  int error = -EBADF;
+  if (fd >= 0) error = CallMap({.window = extent, .fd = fd, .file_offset = file_offset, .writable = writable});
+  if constexpr (requires { backend_.Renew(extent); }) {
+    if (error != 0) error = backend_.Renew(extent);
+  }
+  std::uint32_t zero_from = pages();
+  if (error == 0) zero_from = Clamp(slot, file_offset, size);
+  lock.lock();
+  if (error == 0) SetZeroFrom(slot, zero_from);
+  slots_.EndChange(slot);
+  --Info(range.file).in_flight;
+  if (slots_.Unpin(slot)) UnpinLast(lock, slot);
+  landed_.notify_all();
+  return error;
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::OnSizeChanged(FileId file, std::uint64_t size, int fd) {
+  if (file == kNoFile) return -EBADF;
+  Lock lock(mutex_);
+  while (!busy_.empty()) Wait(lock);
+  const std::int64_t before = std::exchange(Info(file).size, static_cast<std::int64_t>(std::min(size, kLargestOffset)));
+  const bool smaller = before < 0 || size < static_cast<std::uint64_t>(before);
+  int first_error = 0;
+  const auto note = [&](int error) {
+    if (first_error == 0) first_error = error;
+  };
+  const auto ends_past = [&](const FileRange& range) {
+    return FirstPast(range.index << options_.range.shift(), Info(file).size) < pages();
+  };
+  if (smaller) {
+    std::uint32_t chain = kNoEntry;
+    for (std::uint32_t i = Info(file).first_kept; i != kNoEntry;) {
+      const SlotId slot{i};
+      i = links_[i].file_next;
+      if (!ends_past(slots_[slot].range())) continue;
+      Unkeep(slot);
+      ++statistics_.dropped_kept;
+      links_[ToIndex(slot)].age_next = chain;
+      chain = ToIndex(slot);
+    }
+    note(FlushChain(lock, chain, true));
+  }
+  // What got zero pages, and lies within the file now; or, clamped, does not any more.
+  if (shorts_.load() > 0 || (options_.clamp && smaller)) {
+    std::vector<SlotId> again;
+    for (std::uint64_t index = 0;; ++index) {
+      const SlotId next = window_.index().AtOrAfter(file, index);
+      if (next == kNoSlot) break;
+      index = slots_[next].range().index;
+      const std::uint32_t past = FirstPast(index << options_.range.shift(), Info(file).size);
+      for (SlotId slot = slots_.Find({file, index}); slot != kNoSlot; slot = slots_.FindNext(slot)) {
+        if (slots_.ZeroFrom(slot, pages()) < past || (options_.clamp && past < pages())) again.push_back(slot);
+      }
+    }
+    for (const SlotId slot : again) {
+      // Others may have come first, while the mutex was let go of.
+      while (InFlight(slot)) Wait(lock);
+      if (Bound(slot) && slots_[slot].range().file == file && slots_[slot].Has(SlotRecord::kLinked)) {
+        note(Refresh(lock, slot, fd, Info(file).size));
+      }
+    }
+  }
+  if (extents_short_.load() && Info(file).has_extents) {
+    std::vector<Extent> again;
+    std::vector<ExtentRecord> records;
+    for (const auto& [offset, record] : extents_.all()) {
+      if (record.file != file || record.kept) continue;
+      again.push_back({offset, record.length});
+      records.push_back(record);
+    }
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      Irregular irregular;
+      if (BeginIrregular(lock, again[i], false, &irregular) != 0) continue;
+      const auto at = extents_.all().find(again[i].offset);
+      const bool same = at != extents_.all().end() && at->second.file == file && at->second.length == again[i].length &&
+                        at->second.file_offset == records[i].file_offset;
+      lock.unlock();
+      int error = -EBADF;
+      if (same && fd >= 0) {
+        error = CallMap(
+            {.window = again[i], .fd = fd, .file_offset = records[i].file_offset, .writable = records[i].writable});
+      }
+      if constexpr (requires { backend_.Renew(again[i]); }) {
+        if (same && error != 0) error = backend_.Renew(again[i]);
+      }
+      lock.lock();
+      if (same) note(error);
+      EndIrregular(irregular);
+    }
+  }
+  return first_error;
+}
+
+// --- where the allocator chooses ------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::UntellAll(FileId file) {
+  for (std::uint64_t index = 0;; ++index) {
+    const SlotId next = window_.index().AtOrAfter(file, index);
+    if (next == kNoSlot) return;
+    index = window_.range(next).index;
+    for (SlotId slot = slots_.Find({file, index}); slot != kNoSlot; slot = slots_.FindNext(slot)) Untell(slot);
+  }
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::UnpinLast(SlotId slot) {
+  Lock lock(mutex_);
+  UnpinLast(lock, slot);
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::UnpinLast(Lock& lock, SlotId slot) {
+  std::atomic<std::uint32_t>& pins = slots_[slot].pins;
+  if ((pins.load() & SlotRecord::kPinCount) != 0) return;
+  if (!slots_[slot].Has(SlotRecord::kGuests)) Untell(slot);
+  std::uint32_t marked = SlotRecord::kRemoveLast;
+  if (!pins.compare_exchange_strong(marked, SlotRecord::kClaimed)) return;
+  pinned_unlinked_ = true;
+  links_[ToIndex(slot)].age_next = kNoEntry;
+  (void)FlushChain(lock, ToIndex(slot), true);
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::Drain(HitBuffer& buffer) {
+  const std::uint32_t end = buffer.written.load(std::memory_order_acquire);
+  std::uint32_t at = buffer.read.load(std::memory_order_relaxed);
+  for (; at != end; ++at) {
+    const Hit& hit = buffer.hits[at % HitBuffer::kSize];
+    const FileRange range{hit.file, hit.index};
+    const Touch touch{.file = hit.file, .op = hit.op, .time_ns = hit.time_ns};
+    Advance(hit.time_ns);
+    // Meanwhile it may have been taken away, and even come back.
+    if (Bound(hit.slot) && !window_.doomed(hit.slot) && window_.range(hit.slot) == range) {
+      if (IsWrite(hit.op)) {
+        (void)window_.Lookup(range, touch);
+      } else {
+        window_.Observe(hit.slot, touch);
+      }
+      links_[ToIndex(hit.slot)].since = hit.time_ns;
+    }
+    Emit(EventKind::kHit, hit.slot, range, IsWrite(hit.op));
+  }
+  buffer.read.store(at, std::memory_order_release);
+}
+
+template <Policy P, MappingBackend B>
+SlotId MappingAllocator<P, B>::PickVictim(const Incoming<FileRange>* incoming, Scope scope) {
+  for (;;) {
+    const SlotId slot =
+        incoming != nullptr ? window_.PickVictim(scope, incoming->key, incoming->touch) : window_.PickVictim(scope);
+    if (slot == kNoSlot) return kNoSlot;
+    const bool guests = slots_[slot].Has(SlotRecord::kGuests);
+    if (!guests && !slots_[slot].Has(SlotRecord::kChanging) && slots_.Claim(slot)) return slot;
+    // The window is told, so that the policy is not offered it again.
+    if (guests) {
+      slots_[slot].pins.fetch_or(SlotRecord::kToldWindow);
+    } else if (!slots_.Mark(slot, SlotRecord::kToldWindow)) {
+      continue;
+    }
+    window_.Pin(slot);
+    ++told_;
+  }
+}
+
+template <Policy P, MappingBackend B>
+int MappingAllocator<P, B>::Map(const MapFileRequest& request, Pinned* pinned) {
+  if (request.file == kNoFile || request.fd < 0) return -EBADF;
+  if (request.file_offset > kLargestOffset - range_bytes()) return -EOVERFLOW;
+  const FileRange key{request.file, request.file_offset >> options_.range.shift()};
+  const Touch touch{.file = request.file, .op = request.op, .time_ns = request.time_ns};
+  const bool write = IsWrite(request.op);
+  const Incoming<FileRange> incoming{key, touch};
+  Lock lock(mutex_);
+  Advance(request.time_ns);
+  if (request.file_size >= 0) Info(request.file).size = request.file_size;
+  DrainAll();
+  bool missed = false;
+  const auto pin = [&](SlotId slot) {
+    links_[ToIndex(slot)].since = request.time_ns;
+    (void)slots_.TryPin(slot);  // it is bound, and the mutex is held
+    *pinned = PinnedAt(slot);
+    return 0;
+  };
+  for (;;) {
+    if (const SlotId there = window_.Find(key); there != kNoSlot && InFlight(there)) {
+      Wait(lock);
+      continue;
+    }
+    const LookupResult found = window_.Lookup(key, touch);
+    if (found.kind == LookupKind::kHit) {
+      if (!missed) Emit(EventKind::kHit, found.slot, key, write);
+      return pin(found.slot);
+    }
+    if (found.kind == LookupKind::kMustUpgrade) {
+      const int afford = Afford(lock, ExtentOf(found.slot), key.file, key.index << options_.range.shift(), true, true);
+      if (afford == kAgain) continue;
+      if (afford != 0) return afford;
+      if (const int error = Upgrade(lock, found.slot, touch, request.fd); error != 0) return error;
+      Emit(EventKind::kUpgrade, found.slot, key, true);
+      return pin(found.slot);
+    }
+    if (found.kind == LookupKind::kBusy) {
+      Wait(lock);
+      continue;
+    }
+    if (!missed) {
+      missed = true;
+      Emit(EventKind::kMiss, kNoSlot, key, write);
+      if (!window_.Admit(key, touch)) {
+        Emit(EventKind::kBypass, kNoSlot, key, write);
+        return -EOPNOTSUPP;
+      }
+    }
+    const std::uint64_t file_offset = key.index << options_.range.shift();
+    bool linked = false;
+    SlotId slot = kNoSlot;
+    // Beside the range before it, so that the two share a VMA; else the head of the free list; else the victim's.
+    if (options_.contiguous && key.index > 0) {
+      const SlotId before = window_.Find({key.file, key.index - 1});
+      const SlotId beside{ToIndex(before) + 1};
+      if (before != kNoSlot && ToIndex(beside) < window_.size() && window_.state(beside) == SlotState::kFree &&
+          !InFlight(beside) && !extents_.Overlaps(ExtentOf(beside))) {
+        slot = beside;
+      }
+    }
+    const bool chosen = slot != kNoSlot;
+    if (!chosen) slot = window_.Take();
+    const bool taken = !chosen && slot != kNoSlot;
+    if (taken && (slots_[slot].Has(SlotRecord::kChanging) || Blocked(ExtentOf(slot)))) {
+      window_.Return(slot);
+      Wait(lock);
+      continue;
+    }
+    if (slot == kNoSlot) {
+      if (options_.reclaim.calls == InlineReclaim::kOwnFile) slot = PickVictim(&incoming, Scope::File(key.file));
+      if (slot == kNoSlot) slot = PickVictim(&incoming, Scope::Any());
+      if (slot == kNoSlot) {
+        if (in_flight_maps_ > 0) {
+          Wait(lock);
+          continue;
+        }
+        Emit(EventKind::kBypass, kNoSlot, key, write);
+        return -EBUSY;
+      }
+    }
+    if (const int afford = Afford(lock, ExtentOf(slot), key.file, file_offset, write, false); afford != 0) {
+      if (taken) window_.Return(slot);
+      if (!taken && !chosen) slots_[slot].pins.fetch_and(~SlotRecord::kClaimed);
+      if (afford == kAgain) continue;
+      return afford;
+    }
+    if (chosen) {
+      (void)window_.BindAt(slot, key, touch);
+    } else {
+      if (!taken) {
+        const FileRange victim = slots_[slot].range();
+        window_.BeginReclaim(slot);
+        linked = slots_.Unlink(slot);
+        if (options_.reclaim.send_remove) Emit(EventKind::kRemove, slot, victim, false, Cause::kInline);
+        Emit(EventKind::kReclaim, slot, victim, false, Cause::kInline);
+        if (!window_.CommitReclaimAndTake(slot)) continue;
+      }
+      (void)window_.Bind(slot, key, touch);
+    }
+    if (const int error = Install(lock, slot, key, touch, {.fd = request.fd, .writable = write}, {}, linked);
+        error != 0) {
+      return error;
+    }
+    Emit(EventKind::kSetup, slot, key, write);
+    return pin(slot);
+  }
+}
+
+template <Policy P, MappingBackend B>
+bool MappingAllocator<P, B>::Tick(std::int64_t now_ns) {
+  Lock lock(mutex_);
+  Advance(now_ns);
+  DrainAll();
+  // Kept ranges, the oldest first; those that could not be unmapped go in any case.
+  std::uint32_t chain = kNoEntry;
+  const std::int64_t keep_ns = absl::ToInt64Nanoseconds(options_.lazy.idle);
+  for (std::uint32_t i = oldest_kept_; i != kNoEntry;) {
+    const SlotId slot{i};
+    i = links_[i].age_next;
+    const bool aged = options_.lazy.enabled && now_ns_ - links_[ToIndex(slot)].since < keep_ns;
+    if (aged && !slots_[slot].Has(SlotRecord::kForgotten)) continue;
+    Unkeep(slot);
+    ++statistics_.dropped_kept;
+    links_[ToIndex(slot)].age_next = chain;
+    chain = ToIndex(slot);
+  }
+  (void)FlushChain(lock, chain, false);
+  std::vector<Extent> again;
+  for (const auto& [offset, record] : extents_.all()) {
+    if (record.kept) again.push_back({offset, record.length});
+  }
+  for (const Extent& extent : again) {
+    const auto at = extents_.all().find(extent.offset);
+    if (at != extents_.all().end() && at->second.kept)
+      (void)RemoveExtents(lock, {extent.offset, at->second.length}, kNoFile);
+  }
+  // Ahead of need, and those that nobody has used for long. Ranges of a guest are the guest's.
+  Pending pending;
+  const std::uint32_t most = std::min(options_.reclaim.chunk, kBatch);
+  const auto give_up = [&](SlotId slot) {
+    const FileRange victim = slots_[slot].range();
+    window_.BeginReclaim(slot);
+    if (options_.reclaim.send_remove) Emit(EventKind::kRemove, slot, victim, false, Cause::kBackground);
+    Emit(EventKind::kReclaim, slot, victim, false, Cause::kBackground);
+    AddPending(pending, slot);
+  };
+  const std::uint32_t threshold = options_.reclaim.Threshold(window_.size());
+  while (pending.count < most && window_.free_slots() + pending.count < threshold) {
+    const SlotId slot = PickVictim(nullptr, Scope::Any());
+    if (slot == kNoSlot) break;
+    give_up(slot);
+  }
+  if (options_.reclaim.idle > absl::ZeroDuration()) {
+    const std::int64_t idle_ns = absl::ToInt64Nanoseconds(options_.reclaim.idle);
+    for (std::uint32_t i = 0; i < window_.size() && pending.count < most; ++i) {
+      const SlotId slot{i};
+      if (!Bound(slot) || InFlight(slot) || slots_[slot].Has(SlotRecord::kGuests)) continue;
+      if (now_ns_ - links_[i].since < idle_ns) continue;
+      Untell(slot);
+      if (slots_.Claim(slot)) give_up(slot);
+    }
+  }
+  const bool more = pending.count == most && most > 0;
+  (void)Flush(lock, pending);
+  return more;
+}
+
+template <Policy P, MappingBackend B>
+absl::Status MappingAllocator<P, B>::Grow(std::uint32_t ranges) {
+  const std::lock_guard lock(mutex_);
+  absl::Status status = window_.Grow(ranges);
+  if (status.ok()) length_ += std::uint64_t{ranges} << options_.range.shift();
+  return status;
+}
+
+template <Policy P, MappingBackend B>
+absl::Status MappingAllocator<P, B>::Shrink(std::uint32_t ranges) {
+  Lock lock(mutex_);
+  while (!busy_.empty()) Wait(lock);
+  DrainAll();
+  if (ranges >= window_.size()) return window_.Shrink(ranges, [](SlotId) {});
+  const std::uint32_t end = window_.size();
+  for (std::uint32_t i = end - ranges; i < end; ++i) Untell(SlotId{i});
+  std::uint32_t chain = kNoEntry;
+  absl::Status status = window_.Shrink(ranges, [&](SlotId slot) {
+    Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kShrunk);
+    Reclaiming(slot, &chain);
+  });
+  length_ -= std::uint64_t{ranges} << options_.range.shift();
+  for (std::uint32_t i = end - ranges; i < end; ++i) {
+    if (!slots_[SlotId{i}].Has(SlotRecord::kKept)) continue;
+    Unkeep(SlotId{i});
+    links_[i].age_next = chain;
+    chain = i;
+  }
+  int error = FlushChain(lock, chain, false);
+  const Extent beyond{length_, total_ - length_};
+  if (beyond.length > 0 && extents_.Overlaps(beyond)) {
+    const int removed = RemoveExtents(lock, beyond, kNoFile);
+    if (error == 0) error = removed;
+  }
+  if (error != 0) return absl::UnavailableError(absl::StrCat("could not unmap all beyond the window's end: ", error));
+  return status;
+}
+
 // --- what there is --------------------------------------------------------------------------------------------------
 
 template <Policy P, MappingBackend B>
@@ -1261,6 +1998,7 @@ AllocatorStatistics MappingAllocator<P, B>::statistics() const {
   s.kept = kept_;
   s.extents = extents_.size();
   s.shorts = shorts_.load(std::memory_order_relaxed);
+  s.repairs = repairs_.load(std::memory_order_relaxed);
   s.vmas = vmas_;
   return s;
 }

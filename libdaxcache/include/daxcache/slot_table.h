@@ -32,7 +32,8 @@ struct SlotRecord {
   static constexpr std::uint32_t kRepairing = 32;   // … or a signal handler's
   static constexpr std::uint32_t kLinked = 64;      // Find finds it
   static constexpr std::uint32_t kForgotten = 128;  // kept because it could not be unmapped: no set-up may find it
-  static constexpr int kZeroShift = 8;
+  static constexpr std::uint32_t kGuests = 256;     // a guest has chosen this place: only a guest gives it up
+  static constexpr int kZeroShift = 9;
   // Of `pins`: the rest is how many there are.
   static constexpr std::uint32_t kClaimed = 1u << 31;     // being taken away: may not be pinned
   static constexpr std::uint32_t kToldWindow = 1u << 30;  // the window counts one pin for all of these
@@ -157,7 +158,8 @@ class SlotTable {
     SlotRecord& record = (*this)[slot];
     record.index.store(range.index, std::memory_order_relaxed);
     record.file.store(ToIndex(range.file), std::memory_order_relaxed);
-    const std::uint32_t stays = SlotRecord::kChanging | SlotRecord::kLinked;
+    std::uint32_t stays = SlotRecord::kChanging | SlotRecord::kLinked;
+    if (range.file != kNoFile) stays |= SlotRecord::kGuests;
     std::uint32_t state = record.state.load(std::memory_order_relaxed) & stays;
     if (range.file != kNoFile) state |= SlotRecord::kHost | (writable ? SlotRecord::kWritable : 0);
     record.state.store(state, std::memory_order_release);
