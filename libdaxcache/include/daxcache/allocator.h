@@ -441,7 +441,7 @@ class MappingAllocator {
   std::uint64_t Boundaries(std::uint64_t begin, std::uint64_t end, const Segment* as_if = nullptr) const;
   bool Merge(const Segment& before, const Segment& after) const {
     if (before.mapped != after.mapped) return false;
-    if (!before.mapped) return true;
+    if (!before.mapped || before.begin == after.begin) return true;
     return options_.map_count.one_descriptor_per_file && before.file == after.file &&
            before.writable == after.writable && before.file_offset + (after.begin - before.begin) == after.file_offset;
   }
