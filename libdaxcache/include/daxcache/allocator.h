@@ -275,8 +275,15 @@ class MappingAllocator {
   struct Pending {
     std::array<SlotId, kBatch> slots;
     std::uint32_t count = 0;
-    bool linked = false;  // readers may see one
-    bool forget = false;  // their file goes away
+    bool linked = false;         // readers may see one
+    bool forget = false;         // their file goes away
+    Cause cause = Cause::kNone;  // why, if it is to be told when they are free
+  };
+  // Slots to be taken back, in this order.
+  struct Chain {
+    std::uint32_t first = kNoEntry;
+    std::uint32_t last = kNoEntry;
+    bool linked = false;
   };
   // What is mapped at an offset, and up to where that goes on.
   struct Segment {
@@ -495,27 +502,39 @@ class MappingAllocator {
     pending.slots[pending.count++] = slot;
   }
   int Flush(Lock& lock, Pending& pending);
-  // For the window's callbacks: a slot whose range goes away.
-  void Reclaiming(SlotId slot, std::uint32_t* chain) {
-    if (!slots_.Claim(slot) && slots_.Mark(slot, SlotRecord::kRemoveLast)) {
-      // The last one to unpin removes it; until then nobody else may find it.
-      if (slots_.Unlink(slot)) pinned_unlinked_ = true;
-      return;
-    }
-    if (slots_.Unlink(slot)) pinned_unlinked_ = true;
-    links_[ToIndex(slot)].age_next = *chain;
-    *chain = ToIndex(slot);
+  void Append(SlotId slot, Chain& chain) {
+    links_[ToIndex(slot)].age_next = kNoEntry;
+    (chain.last == kNoEntry ? chain.first : links_[chain.last].age_next) = ToIndex(slot);
+    chain.last = ToIndex(slot);
   }
-  int FlushChain(Lock& lock, std::uint32_t chain, bool forget);
-  // A slot that the window has begun to reclaim because it was doomed.
-  void FinishDoomed(Lock& lock, SlotId slot) {
+  // For the window's callbacks: a slot whose range goes away. A pinned one goes with its last pin; until then nobody
+  // else finds it.
+  void Reclaiming(SlotId slot, Chain& chain) {
+    const bool pinned = !slots_.Claim(slot) && slots_.Mark(slot, SlotRecord::kRemoveLast);
+    if (slots_.Unlink(slot)) chain.linked = true;
+    if (pinned) return;
+    Append(slot, chain);
+  }
+  void ReclaimKept(SlotId slot, Chain& chain) {
+    Unkeep(slot);
+    ++statistics_.dropped_kept;
+    Append(slot, chain);
+  }
+  int FlushChain(Lock& lock, const Chain& chain, bool forget, Cause cause);
+  Cause DoomedBy(SlotId slot) const { return window_.shrunk(slot) ? Cause::kShrunk : Cause::kEvicted; }
+  // A slot that the window has begun to reclaim because it was doomed. `told`: of its set-up.
+  void FinishDoomed(Lock& lock, SlotId slot, bool told) {
+    const Cause cause = told ? DoomedBy(slot) : Cause::kNone;
+    const FileRange range = window_.range(slot);
     if (!slots_[slot].Has(SlotRecord::kHost)) {  // lost: nothing is left to unmap
       window_.CommitReclaim(slot);
+      if (told) Emit(EventKind::kReclaim, slot, range, false, cause);
       return;
     }
-    std::uint32_t chain = kNoEntry;
-    Reclaiming(slot, &chain);
-    (void)FlushChain(lock, chain, !window_.shrunk(slot));
+    if (told) Emit(EventKind::kRemove, slot, range, false, cause);
+    Chain chain;
+    Reclaiming(slot, chain);
+    (void)FlushChain(lock, chain, !window_.shrunk(slot), cause);
   }
 
   int RemoveEntry(Lock& lock, const Extent& entry, Pending& pending);
@@ -608,7 +627,6 @@ class MappingAllocator {
   std::atomic<std::uint64_t> length_;  // bytes that the guest sees
   std::uint64_t vmas_ = 1;
   std::uint64_t in_flight_maps_ = 0;
-  bool pinned_unlinked_ = false;  // readers may see a slot that has just been unlinked
   std::int64_t now_ns_ = 0;
   AllocatorStatistics statistics_;
   std::atomic<std::uint64_t> map_calls_{0};
@@ -935,7 +953,9 @@ int MappingAllocator<P, B>::Flush(Lock& lock, Pending& pending) {
     slots_.EndChange(slot);
     if (file != kNoFile) --Info(file).in_flight;
     if (ToIndex(slot) < window_.capacity() && window_.state(slot) == SlotState::kReclaiming) {
+      const FileRange range = window_.range(slot);
       window_.CommitReclaim(slot);
+      if (pending.cause != Cause::kNone) Emit(EventKind::kReclaim, slot, range, false, pending.cause);
     }
     if (failed[i]) Keep(slot, pending.forget || slots_[slot].Has(SlotRecord::kForgotten));
   }
@@ -944,19 +964,19 @@ int MappingAllocator<P, B>::Flush(Lock& lock, Pending& pending) {
 }
 
 template <Policy P, MappingBackend B>
-int MappingAllocator<P, B>::FlushChain(Lock& lock, std::uint32_t chain, bool forget) {
+int MappingAllocator<P, B>::FlushChain(Lock& lock, const Chain& chain, bool forget, Cause cause) {
   int first_error = 0;
   // All are in flight from the first on, so that nobody else takes one.
-  for (std::uint32_t i = chain; i != kNoEntry; i = links_[i].age_next) slots_.BeginChange(SlotId{i});
-  while (chain != kNoEntry) {
-    Pending pending;
-    pending.forget = forget;
-    pending.linked = std::exchange(pinned_unlinked_, false);
-    while (chain != kNoEntry && pending.count < kBatch) {
-      const SlotId slot{chain};
-      chain = links_[chain].age_next;
-      AddPending(pending, slot);
-    }
+  for (std::uint32_t i = chain.first; i != kNoEntry; i = links_[i].age_next) slots_.BeginChange(SlotId{i});
+  Pending pending;
+  pending.forget = forget;
+  pending.cause = cause;
+  for (std::uint32_t i = chain.first; i != kNoEntry;) {
+    const SlotId slot{i};
+    i = links_[i].age_next;
+    pending.linked = pending.linked || chain.linked;
+    AddPending(pending, slot);
+    if (i != kNoEntry && pending.count < kBatch) continue;
     const int error = Flush(lock, pending);
     if (first_error == 0) first_error = error;
   }
@@ -1042,7 +1062,7 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
   slots_.EndChange(slot);
   if (error == 0) {
     if (window_.Commit(slot, touch)) {
-      FinishDoomed(lock, slot);
+      FinishDoomed(lock, slot, false);
       error = -ESTALE;
     } else {
       slots_.Link(slot);
@@ -1051,7 +1071,7 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
     const bool evicted = forgotten || Info(before.file).evictions != evictions;
     if (held.any && !evicted) {
       if (window_.Abort(slot, held)) {
-        FinishDoomed(lock, slot);
+        FinishDoomed(lock, slot, true);
       } else {
         slots_.Link(slot);
       }
@@ -1129,7 +1149,7 @@ int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch,
     doomed = lost ? window_.AbortLost(slot) : window_.Abort(slot);
   }
   if (doomed) {
-    FinishDoomed(lock, slot);
+    FinishDoomed(lock, slot, true);
   } else if (linked) {
     slots_.Link(slot);
   }
@@ -1323,21 +1343,16 @@ int MappingAllocator<P, B>::Evict(FileId file) {
 template <Policy P, MappingBackend B>
 int MappingAllocator<P, B>::DropFile(Lock& lock, FileId file) {
   while (!busy_.empty()) Wait(lock);
+  DrainAll();
   ++Info(file).evictions;
   if (told_ > 0) UntellAll(file);
-  std::uint32_t chain = kNoEntry;
+  Chain chain;
   window_.Invalidate(file, [&](SlotId slot) {
     Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kEvicted);
-    Reclaiming(slot, &chain);
+    Reclaiming(slot, chain);
   });
-  while (Info(file).first_kept != kNoEntry) {
-    const SlotId slot{Info(file).first_kept};
-    Unkeep(slot);
-    ++statistics_.dropped_kept;
-    links_[ToIndex(slot)].age_next = chain;
-    chain = ToIndex(slot);
-  }
-  int first_error = FlushChain(lock, chain, true);
+  while (Info(file).first_kept != kNoEntry) ReclaimKept(SlotId{Info(file).first_kept}, chain);
+  int first_error = FlushChain(lock, chain, true, Cause::kEvicted);
   while (!busy_.empty()) Wait(lock);
   if (Info(file).has_extents) {
     Info(file).has_extents = false;
@@ -1643,17 +1658,13 @@ int MappingAllocator<P, B>::OnSizeChanged(FileId file, std::uint64_t size, int f
     return FirstPast(range.index << options_.range.shift(), Info(file).size) < pages();
   };
   if (smaller) {
-    std::uint32_t chain = kNoEntry;
+    Chain chain;
     for (std::uint32_t i = Info(file).first_kept; i != kNoEntry;) {
       const SlotId slot{i};
       i = links_[i].file_next;
-      if (!ends_past(slots_[slot].range())) continue;
-      Unkeep(slot);
-      ++statistics_.dropped_kept;
-      links_[ToIndex(slot)].age_next = chain;
-      chain = ToIndex(slot);
+      if (ends_past(slots_[slot].range())) ReclaimKept(slot, chain);
     }
-    note(FlushChain(lock, chain, true));
+    note(FlushChain(lock, chain, true, Cause::kNone));
   }
   // What got zero pages, and lies within the file now; or, clamped, does not any more.
   if (shorts_.load() > 0 || (options_.clamp && smaller)) {
@@ -1731,9 +1742,11 @@ void MappingAllocator<P, B>::UnpinLast(Lock& lock, SlotId slot) {
   if (!slots_[slot].Has(SlotRecord::kGuests)) Untell(slot);
   std::uint32_t marked = SlotRecord::kRemoveLast;
   if (!pins.compare_exchange_strong(marked, SlotRecord::kClaimed)) return;
-  pinned_unlinked_ = true;
-  links_[ToIndex(slot)].age_next = kNoEntry;
-  (void)FlushChain(lock, ToIndex(slot), true);
+  // It was unlinked long ago, but a reader that saw it then may be looking still.
+  Chain chain{.linked = true};
+  Append(slot, chain);
+  const Cause cause = DoomedBy(slot);
+  (void)FlushChain(lock, chain, cause == Cause::kEvicted, cause);
 }
 
 template <Policy P, MappingBackend B>
@@ -1893,19 +1906,16 @@ bool MappingAllocator<P, B>::Tick(std::int64_t now_ns) {
   Advance(now_ns);
   DrainAll();
   // Kept ranges, the oldest first; those that could not be unmapped go in any case.
-  std::uint32_t chain = kNoEntry;
+  Chain chain;
   const std::int64_t keep_ns = absl::ToInt64Nanoseconds(options_.lazy.idle);
   for (std::uint32_t i = oldest_kept_; i != kNoEntry;) {
     const SlotId slot{i};
     i = links_[i].age_next;
     const bool aged = options_.lazy.enabled && now_ns_ - links_[ToIndex(slot)].since < keep_ns;
     if (aged && !slots_[slot].Has(SlotRecord::kForgotten)) continue;
-    Unkeep(slot);
-    ++statistics_.dropped_kept;
-    links_[ToIndex(slot)].age_next = chain;
-    chain = ToIndex(slot);
+    ReclaimKept(slot, chain);
   }
-  (void)FlushChain(lock, chain, false);
+  (void)FlushChain(lock, chain, false, Cause::kNone);
   std::vector<Extent> again;
   for (const auto& [offset, record] : extents_.all()) {
     if (record.kept) again.push_back({offset, record.length});
@@ -1962,19 +1972,16 @@ absl::Status MappingAllocator<P, B>::Shrink(std::uint32_t ranges) {
   if (ranges >= window_.size()) return window_.Shrink(ranges, [](SlotId) {});
   const std::uint32_t end = window_.size();
   for (std::uint32_t i = end - ranges; i < end; ++i) Untell(SlotId{i});
-  std::uint32_t chain = kNoEntry;
+  Chain chain;
   absl::Status status = window_.Shrink(ranges, [&](SlotId slot) {
     Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kShrunk);
-    Reclaiming(slot, &chain);
+    Reclaiming(slot, chain);
   });
   length_ -= std::uint64_t{ranges} << options_.range.shift();
   for (std::uint32_t i = end - ranges; i < end; ++i) {
-    if (!slots_[SlotId{i}].Has(SlotRecord::kKept)) continue;
-    Unkeep(SlotId{i});
-    links_[i].age_next = chain;
-    chain = i;
+    if (slots_[SlotId{i}].Has(SlotRecord::kKept)) ReclaimKept(SlotId{i}, chain);
   }
-  int error = FlushChain(lock, chain, false);
+  int error = FlushChain(lock, chain, false, Cause::kShrunk);
   const Extent beyond{length_, total_ - length_};
   if (beyond.length > 0 && extents_.Overlaps(beyond)) {
     const int removed = RemoveExtents(lock, beyond, kNoFile);
