@@ -85,7 +85,7 @@ void ExpectEqual(const std::vector<Event>& got, const std::vector<Event>& expect
 #ifdef DAXCACHE_SANITIZED
 constexpr std::uint64_t kRecords = 25'000;
 #else
-constexpr std::uint64_t kRecords = 200'000;
+constexpr std::uint64_t kRecords = 100'000;
 #endif
 
 template <template <class> class P>

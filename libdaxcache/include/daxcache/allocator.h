@@ -35,6 +35,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -50,6 +51,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -65,11 +67,13 @@
 #include "daxcache/file_rules.h"
 #include "daxcache/file_table.h"
 #include "daxcache/ids.h"
+#include "daxcache/journal.h"
 #include "daxcache/mapping_backend.h"
 #include "daxcache/policy.h"
 #include "daxcache/range.h"
 #include "daxcache/range_index.h"
 #include "daxcache/slot_table.h"
+#include "daxcache/snapshot.h"
 #include "daxcache/window.h"
 
 namespace daxcache {
@@ -136,6 +140,7 @@ struct HeldMapping {
   std::uint64_t file_offset = 0;
   bool writable = false;
   bool kept = false;                // the guest has given it back
+  bool guests = false;              // … or has chosen the place
   std::uint64_t zero_from = ~0ull;  // offset in the mapping from which on there are zero pages
 };
 
@@ -236,9 +241,31 @@ class MappingAllocator {
   FileTable& files() { return files_; }
   B& backend() { return backend_; }
 
+  // --- life and death -----------------------------------------------------------------------------------------------
+
+  // What is mapped, for `Restore` in another process: kept ranges are not saved. Files are named by their identities.
+  std::vector<std::byte> Save() const;
+  // Maps all that a snapshot names, in an allocator that has mapped nothing yet. `open(identity, writable, &close)`
+  // returns a descriptor or a negative errno, and may set `close`. All or nothing.
+  template <class OpenFile>
+  [[nodiscard]] absl::Status Restore(std::span<const std::byte> snapshot, const OpenFile& open);
+  // Goes on from the journal that another process left: `old` is that, opened, and may be this allocator's own. What is
+  // decided is taken over without a call if the host `keeps` its mappings (a VMM that lives on), else mapped anew; what
+  // is undecided is unmapped, whether or not it is there, and mapped as it was before. The request that was never
+  // answered is the caller's to send again.
+  template <class OpenFile>
+  [[nodiscard]] absl::Status Recover(const Journal& old, bool host_keeps, const OpenFile& open);
+
   // --- what there is ------------------------------------------------------------------------------------------------
 
   AllocatorStatistics statistics() const;
+  void DumpText(std::string* out) const;
+  void DumpJson(std::string* out) const;
+  // In the text format of Prometheus; `labels` go into the braces of each, as `share="root"`.
+  void DumpPrometheus(std::string* out, std::string_view labels = "") const;
+  // Calls fn(name, what it is, value, whether it is a count since construction) for each of them.
+  template <class Fn>
+  static void ForEachStatistic(const AllocatorStatistics& s, const Fn& fn);
   // Everything that is mapped, in order of offset.
   std::vector<HeldMapping> Mappings() const;
   // True: the window can need more VMAs than the budget has (`warn_only`).
@@ -343,6 +370,10 @@ class MappingAllocator {
     return per_file_[ToIndex(file)];
   }
   void Advance(std::int64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
+  // A removal that no guest has asked for: told of as replay tells of it.
+  void EmitRemoval(SlotId slot, const FileRange& range, Cause cause) {
+    if (options_.reclaim.send_remove) Emit(EventKind::kRemove, slot, range, false, cause);
+  }
   void Emit(EventKind kind, SlotId slot, const FileRange& range, bool write, Cause cause = Cause::kNone) {
     switch (kind) {
       case EventKind::kHit: ++statistics_.hits; break;
@@ -383,8 +414,30 @@ class MappingAllocator {
     return ToIndex(slot) < window_.capacity() && window_.state(slot) == SlotState::kMapped;
   }
 
-  // --- calls of the backend, without the mutex
-  // ------------------------------------------------------------------------
+  // --- calls of the backend, without the mutex -----------------------------------------------------------------------
+
+  // What the journal is told: what a slot holds, or is to hold.
+  JournalMapping Noted(const FileRange& range, bool writable, bool kept, bool guests) {
+    if (range.file == kNoFile) return {};
+    return {.file = files_.identity(range.file),
+            .file_offset = range.index << options_.range.shift(),
+            .flags = JournalMapping::kMapped | (writable ? JournalMapping::kWritable : 0) |
+                     (kept ? JournalMapping::kKept : 0) | (guests ? JournalMapping::kGuests : 0)};
+  }
+  void NoteIntent(SlotId slot, const FileRange& range, bool writable, bool guests) {
+    if (options_.journal != nullptr) options_.journal->Begin(ToIndex(slot), Noted(range, writable, false, guests));
+  }
+  void NoteResult(SlotId slot, bool done) {
+    if (options_.journal != nullptr) options_.journal->End(ToIndex(slot), done);
+  }
+  // What the slot holds now, as the account has it.
+  void NoteNow(SlotId slot) {
+    if (options_.journal == nullptr || ToIndex(slot) >= window_.capacity()) return;
+    const SlotRecord& record = slots_[slot];
+    const FileRange range = record.Has(SlotRecord::kHost) ? record.range() : FileRange{};
+    options_.journal->Set(ToIndex(slot), Noted(range, record.Has(SlotRecord::kWritable), record.Has(SlotRecord::kKept),
+                                               record.Has(SlotRecord::kGuests)));
+  }
 
   int CallMap(const MapRequest& request) {
     for (int i = 0;; ++i) {
@@ -456,6 +509,16 @@ class MappingAllocator {
   template <class Change>
   void Account(const Extent& extent, const Change& change) {
     const std::uint64_t end = extent.offset + extent.length;
+    // Where no two merge, a range in the place of a range changes nothing.
+    if (!options_.map_count.one_descriptor_per_file && extents_.empty() && extent.length == range_bytes() &&
+        slots_[SlotAt(extent.offset)].Has(SlotRecord::kHost)) {
+      change();
+      if (slots_[SlotAt(extent.offset)].Has(SlotRecord::kHost)) return;
+      // It is gone: it was a boundary at each end, and is one where a neighbour is mapped.
+      vmas_ += Boundaries(extent.offset, end);
+      vmas_ -= (extent.offset > 0) + (end < total_);
+      return;
+    }
     const std::uint64_t before = Boundaries(extent.offset, end);
     change();
     vmas_ += Boundaries(extent.offset, end) - before;
@@ -491,12 +554,13 @@ class MappingAllocator {
   bool TakeAway(SlotId slot, bool* linked) {
     Untell(slot);
     if (!slots_.Claim(slot)) return false;
+    slots_.BeginChange(slot);
     if (slots_.Unlink(slot)) *linked = true;
     return true;
   }
   void AddPending(Pending& pending, SlotId slot) {
-    if (slots_.Unlink(slot)) pending.linked = true;
     slots_.BeginChange(slot);
+    if (slots_.Unlink(slot)) pending.linked = true;
     const FileRange range = slots_[slot].range();
     if (range.file != kNoFile) ++Info(range.file).in_flight;
     pending.slots[pending.count++] = slot;
@@ -531,7 +595,7 @@ class MappingAllocator {
       if (told) Emit(EventKind::kReclaim, slot, range, false, cause);
       return;
     }
-    if (told) Emit(EventKind::kRemove, slot, range, false, cause);
+    if (told) EmitRemoval(slot, range, cause);
     Chain chain;
     Reclaiming(slot, chain);
     (void)FlushChain(lock, chain, !window_.shrunk(slot), cause);
@@ -582,8 +646,7 @@ class MappingAllocator {
     slots_.SetZeroFrom(slot, page, pages());
   }
 
-  // --- where the allocator chooses
-  // ------------------------------------------------------------------------------------
+  // --- where the allocator chooses -----------------------------------------------------------------------------------
 
   void Drain(HitBuffer& buffer);
   void DrainAll() {
@@ -603,8 +666,15 @@ class MappingAllocator {
 
   int BeginIrregular(Lock& lock, const Extent& extent, bool whole_slots_too, Irregular* irregular);
   void EndIrregular(const Irregular& irregular);
+  void NoteExtents();
   int SetUpExtent(Lock& lock, const SetUpRequest& request);
   int RemoveExtents(Lock& lock, const Extent& extent, FileId only);
+
+  // --- life and death ------------------------------------------------------------------------------------------------
+
+  template <class OpenFile>
+  int MapSaved(const SavedMapping& saved, const OpenFile& open);
+  void TakeOver(const SavedMapping& saved);
 
   AllocatorOptions options_;
   B backend_;
@@ -779,6 +849,13 @@ absl::StatusOr<std::unique_ptr<MappingAllocator<P, B>>> MappingAllocator<P, B>::
                                                      ByteSize(backend.size()).ToString()));
     }
   }
+  if (options.journal != nullptr) {
+    const JournalGeometry& g = options.journal->geometry();
+    if (g.slots != whole.bytes() >> options.range.shift() ||
+        g.range_shift != static_cast<std::uint32_t>(options.range.shift())) {
+      return absl::InvalidArgumentError("expected a journal of a window of this size");
+    }
+  }
   std::uint64_t budget = options.map_count.budget;
   if (budget == 0) {
     const std::uint64_t limit = internal::ReadNumber("/proc/sys/vm/max_map_count");
@@ -889,12 +966,13 @@ int MappingAllocator<P, B>::Afford(Lock& lock, const Extent& extent, FileId file
 template <Policy P, MappingBackend B>
 void MappingAllocator<P, B>::Keep(SlotId slot, bool forget) {
   const std::uint32_t i = ToIndex(slot);
-  slots_[slot].state.fetch_or(SlotRecord::kKept | (forget ? SlotRecord::kForgotten : 0));
+  slots_[slot].state.fetch_or(SlotRecord::kKept | (forget ? SlotRecord::kForgotten : 0), std::memory_order_acq_rel);
   KeptLinks& links = links_[i];
   links = {.age_previous = newest_kept_, .since = now_ns_};
   (newest_kept_ == kNoEntry ? oldest_kept_ : links_[newest_kept_].age_next) = i;
   newest_kept_ = i;
   ++kept_;
+  NoteNow(slot);
   if (forget) return;
   PerFile& info = Info(slots_[slot].range().file);
   links.file_next = info.first_kept;
@@ -939,6 +1017,7 @@ int MappingAllocator<P, B>::Flush(Lock& lock, Pending& pending) {
   std::array<Extent, kBatch> extents;
   for (std::uint32_t i = 0; i < count; ++i) extents[i] = ExtentOf(pending.slots[i]);
   std::bitset<kBatch> failed;
+  for (std::uint32_t i = 0; i < count; ++i) NoteIntent(pending.slots[i], {}, false, false);
   lock.unlock();
   if (std::exchange(pending.linked, false)) epochs_.WaitForReaders();
   const int first_error = CallUnmapEach(std::span<const Extent>(extents.data(), count), failed);
@@ -950,6 +1029,7 @@ int MappingAllocator<P, B>::Flush(Lock& lock, Pending& pending) {
       if (slots_[slot].Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
       Account(extents[i], [&] { slots_.SetHost(slot, {}, false); });
     }
+    NoteResult(slot, !failed[i]);
     slots_.EndChange(slot);
     if (file != kNoFile) --Info(file).in_flight;
     if (ToIndex(slot) < window_.capacity() && window_.state(slot) == SlotState::kReclaiming) {
@@ -1010,6 +1090,8 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
   if constexpr (!B::kMapsOver) {
     extents_.ForEachIn(extent, [&](const Extent& part, const ExtentRecord&) { exact.push_back(part); });
   }
+  NoteIntent(slot, key, source.writable, source.guests);
+  const bool carves = options_.journal != nullptr && extents_.Overlaps(extent);
   lock.unlock();
   if (linked) epochs_.WaitForReaders();
   std::vector<bool> failed;
@@ -1041,11 +1123,7 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
       slots_.SetHost(slot, key, source.writable);
     });
     SetZeroFrom(slot, zero_from);
-    if (source.guests) {
-      record.state.fetch_or(SlotRecord::kGuests);
-    } else {
-      record.state.fetch_and(~SlotRecord::kGuests);
-    }
+    slots_.Update(slot, SlotRecord::kGuests, source.guests ? SlotRecord::kGuests : 0);
   } else if (host_lost || !exact.empty()) {
     if (was_short && host_lost) shorts_.fetch_sub(1);
     Account(extent, [&] {
@@ -1055,18 +1133,24 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
       }
     });
   }
-  if (!extents_.empty() || !exact.empty()) extents_.Publish();
+  if (!extents_.empty() || !exact.empty() || carves) extents_.Publish();
+  if (host_lost && error != 0) {
+    NoteNow(slot);
+  } else {
+    NoteResult(slot, error == 0);
+  }
+  if (carves) NoteExtents();
   if (had) --Info(before.file).in_flight;
   --Info(key.file).in_flight;
   --in_flight_maps_;
+  const bool doomed = error == 0 && window_.Commit(slot, touch);
+  if (error == 0 && !doomed) slots_.Link(slot);
   slots_.EndChange(slot);
-  if (error == 0) {
-    if (window_.Commit(slot, touch)) {
-      FinishDoomed(lock, slot, false);
-      error = -ESTALE;
-    } else {
-      slots_.Link(slot);
-    }
+  if (doomed) {
+    FinishDoomed(lock, slot, false);
+    error = -ESTALE;
+  } else if (error == 0) {
+    // In place.
   } else if (had && !host_lost) {
     const bool evicted = forgotten || Info(before.file).evictions != evictions;
     if (held.any && !evicted) {
@@ -1112,6 +1196,7 @@ int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch,
   ++Info(range.file).in_flight;
   ++in_flight_maps_;
   slots_.BeginChange(slot);
+  NoteIntent(slot, range, true, record.Has(SlotRecord::kGuests));
   lock.unlock();
   int error = 0;
   bool lost = false;
@@ -1136,6 +1221,11 @@ int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch,
     SetZeroFrom(slot, zero_from);
   } else if (lost) {
     Account(extent, [&] { slots_.SetHost(slot, {}, false); });
+  }
+  if (lost && error != 0) {
+    NoteNow(slot);
+  } else {
+    NoteResult(slot, error == 0);
   }
   --Info(range.file).in_flight;
   --in_flight_maps_;
@@ -1173,7 +1263,8 @@ int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpReques
       ++statistics_.found_kept;
       (void)window_.BindAt(slot, key, touch);
       [[maybe_unused]] const bool doomed = window_.Commit(slot, touch);
-      record.state.fetch_or(SlotRecord::kGuests);
+      slots_.Update(slot, 0, SlotRecord::kGuests);
+      NoteNow(slot);
       slots_.Link(slot);
     }
     Emit(EventKind::kSetup, slot, key, request.writable);
@@ -1200,7 +1291,7 @@ int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpReques
   bool linked = false;
   if (bound && !TakeAway(slot, &linked)) return -EBUSY;
   const auto at = window_.BindAt(slot, key, touch);
-  if (!at.must_map) return -EBUSY;
+  assert(at.must_map);
   const int error = Install(lock, slot, key, touch, {.fd = request.fd, .writable = request.writable, .guests = true},
                             at.held, linked);
   if (error == 0) Emit(EventKind::kSetup, slot, key, request.writable);
@@ -1348,7 +1439,7 @@ int MappingAllocator<P, B>::DropFile(Lock& lock, FileId file) {
   if (told_ > 0) UntellAll(file);
   Chain chain;
   window_.Invalidate(file, [&](SlotId slot) {
-    Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kEvicted);
+    EmitRemoval(slot, slots_[slot].range(), Cause::kEvicted);
     Reclaiming(slot, chain);
   });
   while (Info(file).first_kept != kNoEntry) ReclaimKept(SlotId{Info(file).first_kept}, chain);
@@ -1408,6 +1499,11 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
       if (touches(i) && !inside && !slots_[SlotId{i}].Has(SlotRecord::kKept)) return -EINVAL;
     }
   }
+  // Each leaves two pieces more at most, and so does the request itself.
+  if (options_.journal != nullptr && (extents_.size() + (last - first) + 3 > options_.journal->geometry().extents ||
+                                      !options_.journal->BeginArea(irregular->area))) {
+    return -ENOSPC;
+  }
   for (std::uint32_t i = first; i < last; ++i) {
     if (!touches(i) || slots_[SlotId{i}].Has(SlotRecord::kKept)) continue;
     Untell(SlotId{i});
@@ -1418,6 +1514,7 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
         slots_[SlotId{back}].pins.fetch_and(~SlotRecord::kClaimed);
       }
     }
+    if (options_.journal != nullptr) options_.journal->EndArea(irregular->area);
     return -EBUSY;
   }
   for (std::uint32_t i = first; i < last; ++i) {
@@ -1453,10 +1550,34 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
 }
 
 template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::NoteExtents() {
+  if (options_.journal == nullptr) return;
+  auto at = extents_.all().begin();
+  const std::uint32_t count =
+      static_cast<std::uint32_t>(std::min<std::size_t>(extents_.size(), options_.journal->geometry().extents));
+  options_.journal->SetExtents(count, [&](std::uint32_t) {
+    const ExtentRecord& record = at->second;
+    const std::uint64_t flags = JournalMapping::kMapped | JournalMapping::kGuests |
+                                (record.writable ? JournalMapping::kWritable : 0) |
+                                (record.kept ? JournalMapping::kKept : 0);
+    const Extent window{at->first, record.length};
+    const JournalMapping mapping{
+        .file = files_.identity(record.file), .file_offset = record.file_offset, .flags = flags};
+    ++at;
+    return Journal::ExtentEntry{window, mapping};
+  });
+}
+
+template <Policy P, MappingBackend B>
 void MappingAllocator<P, B>::EndIrregular(const Irregular& irregular) {
   const std::uint32_t first = ToIndex(SlotAt(irregular.area.offset));
   const std::uint32_t last = SlotsTo(irregular.area.offset + irregular.area.length);
   extents_.Publish();
+  if (options_.journal != nullptr) {
+    NoteExtents();
+    for (std::uint32_t i = first; i < last; ++i) NoteNow(SlotId{i});
+    options_.journal->EndArea(irregular.area);
+  }
   for (std::uint32_t i = first; i < last; ++i) slots_.EndChange(SlotId{i});
   busy_.erase(std::find(busy_.begin(), busy_.end(), irregular.area));
   landed_.notify_all();
@@ -1885,7 +2006,7 @@ int MappingAllocator<P, B>::Map(const MapFileRequest& request, Pinned* pinned) {
         const FileRange victim = slots_[slot].range();
         window_.BeginReclaim(slot);
         linked = slots_.Unlink(slot);
-        if (options_.reclaim.send_remove) Emit(EventKind::kRemove, slot, victim, false, Cause::kInline);
+        EmitRemoval(slot, victim, Cause::kInline);
         Emit(EventKind::kReclaim, slot, victim, false, Cause::kInline);
         if (!window_.CommitReclaimAndTake(slot)) continue;
       }
@@ -1931,7 +2052,7 @@ bool MappingAllocator<P, B>::Tick(std::int64_t now_ns) {
   const auto give_up = [&](SlotId slot) {
     const FileRange victim = slots_[slot].range();
     window_.BeginReclaim(slot);
-    if (options_.reclaim.send_remove) Emit(EventKind::kRemove, slot, victim, false, Cause::kBackground);
+    EmitRemoval(slot, victim, Cause::kBackground);
     Emit(EventKind::kReclaim, slot, victim, false, Cause::kBackground);
     AddPending(pending, slot);
   };
@@ -1974,7 +2095,7 @@ absl::Status MappingAllocator<P, B>::Shrink(std::uint32_t ranges) {
   for (std::uint32_t i = end - ranges; i < end; ++i) Untell(SlotId{i});
   Chain chain;
   absl::Status status = window_.Shrink(ranges, [&](SlotId slot) {
-    Emit(EventKind::kRemove, slot, slots_[slot].range(), false, Cause::kShrunk);
+    EmitRemoval(slot, slots_[slot].range(), Cause::kShrunk);
     Reclaiming(slot, chain);
   });
   length_ -= std::uint64_t{ranges} << options_.range.shift();
@@ -1991,7 +2112,214 @@ absl::Status MappingAllocator<P, B>::Shrink(std::uint32_t ranges) {
   return status;
 }
 
+// --- life and death -------------------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+std::vector<std::byte> MappingAllocator<P, B>::Save() const {
+  std::vector<SavedMapping> saved;
+  for (const HeldMapping& held : Mappings()) {
+    if (held.kept) continue;
+    saved.push_back({.window = held.window,
+                     .file_offset = held.file_offset,
+                     .file = files_.identity(held.file),
+                     .writable = held.writable,
+                     .guests = held.guests});
+  }
+  return EncodeSnapshot({total_, range_bytes(), options_.page_bytes}, saved);
+}
+
+template <Policy P, MappingBackend B>
+template <class OpenFile>
+int MappingAllocator<P, B>::MapSaved(const SavedMapping& saved, const OpenFile& open) {
+  bool to_close = false;
+  const int fd = open(saved.file, saved.writable, &to_close);
+  if (fd < 0) return fd;
+  const int error = SetUp({.file = files_.Intern(saved.file),
+                           .fd = fd,
+                           .file_offset = saved.file_offset,
+                           .length = saved.window.length,
+                           .window_offset = saved.window.offset,
+                           .writable = saved.writable});
+  if (to_close) close(fd);
+  const SlotId slot = SlotAt(saved.window.offset);
+  if (error == 0 && !saved.guests && slots_[slot].Has(SlotRecord::kHost)) {
+    slots_.Update(slot, SlotRecord::kGuests, 0);
+  }
+  return error;
+}
+
+template <Policy P, MappingBackend B>
+template <class OpenFile>
+absl::Status MappingAllocator<P, B>::Restore(std::span<const std::byte> snapshot, const OpenFile& open) {
+  const auto saved = DecodeSnapshot(snapshot, {total_, range_bytes(), options_.page_bytes});
+  if (!saved.ok()) return saved.status();
+  if (!Mappings().empty()) return absl::FailedPreconditionError("expected to restore into an empty window");
+  for (std::size_t i = 0; i < saved->size(); ++i) {
+    const SavedMapping& mapping = (*saved)[i];
+    if (const int error = MapSaved(mapping, open); error != 0) {
+      (void)RemoveAll();
+      return absl::UnavailableError(absl::StrCat("mapping ", i, " of ", saved->size(), " at offset ",
+                                                 mapping.window.offset, " cannot be restored: error ", -error));
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <Policy P, MappingBackend B>
+template <class OpenFile>
+absl::Status MappingAllocator<P, B>::Recover(const Journal& old, bool host_keeps, const OpenFile& open) {
+  const JournalGeometry& g = old.geometry();
+  if (g.slots != window_.capacity() || g.range_shift != static_cast<std::uint32_t>(options_.range.shift())) {
+    return absl::DataLossError("expected a journal of a window of this size");
+  }
+  if (!Mappings().empty()) return absl::FailedPreconditionError("expected to recover into an empty window");
+  const std::vector<Extent> areas = old.Areas();
+  const std::vector<Journal::ExtentEntry> extents = old.Extents();
+  const auto in_area = [&](const Extent& extent) {
+    return std::any_of(areas.begin(), areas.end(), [&](const Extent& area) {
+      return area.offset < extent.offset + extent.length && extent.offset < area.offset + area.length;
+    });
+  };
+  std::vector<SavedMapping> to_map;
+  std::vector<Extent> to_unmap;
+  std::vector<SavedMapping> taken;
+  const auto place = [&](const Extent& window, const JournalMapping& mapping, bool undecided) {
+    if (window.length == 0 || !Aligned(window.offset | window.length | mapping.file_offset) || window.offset > total_ ||
+        window.length > total_ - window.offset) {
+      return;
+    }
+    const bool mapped = mapping.flags & JournalMapping::kMapped;
+    const bool kept = mapping.flags & JournalMapping::kKept;
+    if (host_keeps && (undecided || kept)) to_unmap.push_back(window);
+    if (!mapped || kept) return;
+    const SavedMapping saved{.window = window,
+                             .file_offset = mapping.file_offset,
+                             .file = mapping.file,
+                             .writable = (mapping.flags & JournalMapping::kWritable) != 0,
+                             .guests = (mapping.flags & JournalMapping::kGuests) != 0};
+    (host_keeps && !undecided ? taken : to_map).push_back(saved);
+  };
+  // Slots first: where a range was just being cut into extents, these are what is left of it.
+  for (std::uint32_t i = 0; i < g.slots; ++i) {
+    bool undecided = false;
+    const JournalMapping mapping = old.At(i, &undecided);
+    const Extent window = ExtentOf(SlotId{i});
+    place(window, mapping, undecided || in_area(window));
+  }
+  for (const Journal::ExtentEntry& entry : extents) place(entry.window, entry.mapping, in_area(entry.window));
+  if (host_keeps && B::kMapsOver) to_unmap.insert(to_unmap.end(), areas.begin(), areas.end());
+  // "Not mapped" is no error here.
+  for (const Extent& extent : to_unmap) (void)CallUnmap(extent);
+  for (const SavedMapping& saved : taken) TakeOver(saved);
+  int lost = 0;
+  for (const SavedMapping& saved : to_map) lost += MapSaved(saved, open) != 0;
+  {
+    const std::lock_guard lock(mutex_);
+    NoteExtents();
+    for (std::uint32_t i = 0; i < window_.capacity(); ++i) NoteNow(SlotId{i});
+    if (options_.journal != nullptr) {
+      for (const Extent& area : areas) options_.journal->EndArea(area);
+    }
+  }
+  if (lost > 0) return absl::UnavailableError(absl::StrCat(lost, " mappings could not be made again"));
+  return absl::OkStatus();
+}
+
+// Accounts for a mapping that the host has already.
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::TakeOver(const SavedMapping& saved) {
+  const std::lock_guard lock(mutex_);
+  const FileId file = files_.Intern(saved.file);
+  const SlotId slot = SlotAt(saved.window.offset);
+  const bool regular =
+      IsSlot(saved.window) && (saved.file_offset & (range_bytes() - 1)) == 0 && ToIndex(slot) < window_.size();
+  if (!regular) {
+    Account(saved.window, [&] {
+      extents_.Insert(saved.window, {.file = file, .file_offset = saved.file_offset, .writable = saved.writable});
+    });
+    extents_.Publish();
+    Info(file).has_extents = true;
+    return;
+  }
+  const FileRange key{file, saved.file_offset >> options_.range.shift()};
+  const Touch touch{.file = file, .op = saved.writable ? Op::kWrite : Op::kRead};
+  (void)window_.BindAt(slot, key, touch);
+  Account(saved.window, [&] {
+    slots_.BeginChange(slot);
+    slots_.SetHost(slot, key, saved.writable);
+    if (saved.guests) slots_.Update(slot, 0, SlotRecord::kGuests);
+    slots_.EndChange(slot);
+  });
+  [[maybe_unused]] const bool doomed = window_.Commit(slot, touch);
+  slots_.Link(slot);
+}
+
 // --- what there is --------------------------------------------------------------------------------------------------
+
+template <Policy P, MappingBackend B>
+template <class Fn>
+void MappingAllocator<P, B>::ForEachStatistic(const AllocatorStatistics& s, const Fn& fn) {
+  fn("setups", "set-ups", s.setups, true);
+  fn("upgrades", "set-ups that made a range writable", s.upgrades, true);
+  fn("removes", "removals", s.removes, true);
+  fn("reclaims", "ranges taken back by the allocator", s.reclaims, true);
+  fn("hits", "accesses that found their range", s.hits, true);
+  fn("misses", "accesses that did not", s.misses, true);
+  fn("bypasses", "accesses that were not admitted", s.bypasses, true);
+  fn("map_calls", "calls of the backend to map", s.map_calls, true);
+  fn("unmap_calls", "calls of the backend to unmap", s.unmap_calls, true);
+  fn("failed_calls", "calls of the backend that failed", s.failed_calls, true);
+  fn("found_kept", "set-ups that found their range still mapped", s.found_kept, true);
+  fn("dropped_kept", "kept ranges that were unmapped after all", s.dropped_kept, true);
+  fn("refused", "set-ups refused for the map count", s.refused, true);
+  fn("repairs", "faults past the end of a file", s.repairs, true);
+  fn("evictions", "files evicted", s.evictions, true);
+  fn("ranges", "ranges of the window", s.ranges, false);
+  fn("mapped", "ranges mapped", s.mapped, false);
+  fn("kept", "ranges kept after their removal", s.kept, false);
+  fn("extents", "mappings that fit no range", s.extents, false);
+  fn("shorts", "ranges with zero pages at their end", s.shorts, false);
+  fn("vmas", "VMAs of the window, at most", s.vmas, false);
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::DumpText(std::string* out) const {
+  ForEachStatistic(statistics(), [&](const char* name, const char* what, std::uint64_t value, bool) {
+    absl::StrAppend(out, name, " ", value, "  # ", what, "\n");
+  });
+  for (const HeldMapping& held : Mappings()) {
+    absl::StrAppend(out, held.window.offset, "+", held.window.length, " file ", ToIndex(held.file), " offset ",
+                    held.file_offset, held.writable ? " rw" : " ro", held.kept ? " kept" : "",
+                    held.zero_from != ~0ull ? absl::StrCat(" zeros from ", held.zero_from) : "", "\n");
+  }
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::DumpJson(std::string* out) const {
+  const char* comma = "{";
+  ForEachStatistic(statistics(), [&](const char* name, const char*, std::uint64_t value, bool) {
+    absl::StrAppend(out, std::exchange(comma, ","), "\"", name, "\":", value);
+  });
+  absl::StrAppend(out, ",\"mappings\":[");
+  comma = "";
+  for (const HeldMapping& held : Mappings()) {
+    absl::StrAppend(out, std::exchange(comma, ","), "{\"offset\":", held.window.offset,
+                    ",\"length\":", held.window.length, ",\"file\":", ToIndex(held.file),
+                    ",\"file_offset\":", held.file_offset, ",\"writable\":", held.writable ? "true" : "false",
+                    ",\"kept\":", held.kept ? "true" : "false", "}");
+  }
+  absl::StrAppend(out, "]}\n");
+}
+
+template <Policy P, MappingBackend B>
+void MappingAllocator<P, B>::DumpPrometheus(std::string* out, std::string_view labels) const {
+  const std::string braces = labels.empty() ? "" : absl::StrCat("{", AbslView(labels), "}");
+  ForEachStatistic(statistics(), [&](const char* name, const char* what, std::uint64_t value, bool counts) {
+    const std::string metric = absl::StrCat("daxcache_", name, counts ? "_total" : "");
+    absl::StrAppend(out, "# HELP ", metric, " ", what, "\n# TYPE ", metric, counts ? " counter\n" : " gauge\n", metric,
+                    braces, " ", value, "\n");
+  });
+}
 
 template <Policy P, MappingBackend B>
 AllocatorStatistics MappingAllocator<P, B>::statistics() const {
@@ -2021,7 +2349,8 @@ std::vector<HeldMapping> MappingAllocator<P, B>::Mappings() const {
                         .file = record.range().file,
                         .file_offset = record.range().index << options_.range.shift(),
                         .writable = record.Has(SlotRecord::kWritable),
-                        .kept = record.Has(SlotRecord::kKept)};
+                        .kept = record.Has(SlotRecord::kKept),
+                        .guests = record.Has(SlotRecord::kGuests)};
     if (record.Has(SlotRecord::kShort)) {
       mapping.zero_from = std::uint64_t{slots_.ZeroFrom(SlotId{i}, pages())} * options_.page_bytes;
     }
@@ -2032,7 +2361,8 @@ std::vector<HeldMapping> MappingAllocator<P, B>::Mappings() const {
                     .file = record.file,
                     .file_offset = record.file_offset,
                     .writable = record.writable,
-                    .kept = record.kept});
+                    .kept = record.kept,
+                    .guests = true});
   }
   std::sort(held.begin(), held.end(),
             [](const HeldMapping& a, const HeldMapping& b) { return a.window.offset < b.window.offset; });

@@ -11,6 +11,7 @@
 #include "daxcache/event.h"
 #include "daxcache/file_rules.h"
 #include "daxcache/ids.h"
+#include "daxcache/journal.h"
 #include "daxcache/range.h"
 #include "daxcache/reclaim_options.h"
 #include "daxcache/units.h"
@@ -54,6 +55,8 @@ struct AllocatorOptions {
   bool contiguous = true;  // beside the range before it, if that place is free
   ReclaimOptions reclaim = ReclaimOptions::Demand();
   FileRuleOptions rules = {};  // which files FUSE_ATTR_DAX is for
+  // Where every change is noted before and after it is made, for `Recover` in the next process; outlives the allocator.
+  Journal* journal = nullptr;
   // Told of every event, under the allocator's mutex: it may not call back.
   void (*on_event)(void* context, const Event& event) = nullptr;
   void* event_context = nullptr;

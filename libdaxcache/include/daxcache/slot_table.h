@@ -96,7 +96,7 @@ class SlotTable {
     record.pins.fetch_and(~SlotRecord::kClaimed, std::memory_order_relaxed);
     std::atomic<std::uint32_t>& head = heads_[Bucket(record.range())];
     record.next.store(head.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    record.state.fetch_or(SlotRecord::kLinked, std::memory_order_relaxed);
+    Update(slot, 0, SlotRecord::kLinked);
     head.store(ToIndex(slot), std::memory_order_release);
   }
   // Takes a slot away from those who might pin it. False: it is pinned.
@@ -135,7 +135,7 @@ class SlotTable {
       link = &records_[link->load(std::memory_order_relaxed)].next;
     }
     link->store(record.next.load(std::memory_order_relaxed), std::memory_order_seq_cst);
-    record.state.fetch_and(~SlotRecord::kLinked, std::memory_order_relaxed);
+    Update(slot, SlotRecord::kLinked, 0);
     return true;
   }
 
@@ -143,6 +143,7 @@ class SlotTable {
   void BeginChange(SlotId slot) {
     std::atomic<std::uint32_t>& state = (*this)[slot].state;
     std::uint32_t now = state.load(std::memory_order_relaxed);
+    if (now & SlotRecord::kChanging) return;  // the same caller's
     for (;;) {
       if (now & SlotRecord::kRepairing) {
         std::this_thread::yield();
@@ -152,7 +153,18 @@ class SlotTable {
       }
     }
   }
-  void EndChange(SlotId slot) { (*this)[slot].state.fetch_and(~SlotRecord::kChanging, std::memory_order_release); }
+  void EndChange(SlotId slot) { Update(slot, SlotRecord::kChanging, 0); }
+  // Clears flags and sets others. During a change nobody else writes them, so that a plain store will do.
+  void Update(SlotId slot, std::uint32_t clear, std::uint32_t set) {
+    std::atomic<std::uint32_t>& state = (*this)[slot].state;
+    std::uint32_t now = state.load(std::memory_order_relaxed);
+    if (now & SlotRecord::kChanging) {
+      state.store((now & ~clear) | set, std::memory_order_release);
+      return;
+    }
+    while (!state.compare_exchange_weak(now, (now & ~clear) | set, std::memory_order_acq_rel)) {
+    }
+  }
   // During a change: what the host has now. kNoFile: nothing.
   void SetHost(SlotId slot, const FileRange& range, bool writable) {
     SlotRecord& record = (*this)[slot];
