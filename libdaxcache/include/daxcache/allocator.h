@@ -252,7 +252,7 @@ class MappingAllocator {
   // Goes on from the journal that another process left: `old` is that, opened, and may be this allocator's own. What is
   // decided is taken over without a call if the host `keeps` its mappings (a VMM that lives on), else mapped anew; what
   // is undecided is unmapped, whether or not it is there, and mapped as it was before. The request that was never
-  // answered is the caller's to send again.
+  // answered is the caller's to send again. Before anybody else calls it.
   template <class OpenFile>
   [[nodiscard]] absl::Status Recover(const Journal& old, bool host_keeps, const OpenFile& open);
 
@@ -425,18 +425,18 @@ class MappingAllocator {
                      (kept ? JournalMapping::kKept : 0) | (guests ? JournalMapping::kGuests : 0)};
   }
   void NoteIntent(SlotId slot, const FileRange& range, bool writable, bool guests) {
-    if (options_.journal != nullptr) options_.journal->Begin(ToIndex(slot), Noted(range, writable, false, guests));
+    if (journal_ != nullptr) journal_->Begin(ToIndex(slot), Noted(range, writable, false, guests));
   }
   void NoteResult(SlotId slot, bool done) {
-    if (options_.journal != nullptr) options_.journal->End(ToIndex(slot), done);
+    if (journal_ != nullptr) journal_->End(ToIndex(slot), done);
   }
   // What the slot holds now, as the account has it.
   void NoteNow(SlotId slot) {
-    if (options_.journal == nullptr || ToIndex(slot) >= window_.capacity()) return;
+    if (journal_ == nullptr || ToIndex(slot) >= window_.capacity()) return;
     const SlotRecord& record = slots_[slot];
     const FileRange range = record.Has(SlotRecord::kHost) ? record.range() : FileRange{};
-    options_.journal->Set(ToIndex(slot), Noted(range, record.Has(SlotRecord::kWritable), record.Has(SlotRecord::kKept),
-                                               record.Has(SlotRecord::kGuests)));
+    journal_->Set(ToIndex(slot), Noted(range, record.Has(SlotRecord::kWritable), record.Has(SlotRecord::kKept),
+                                       record.Has(SlotRecord::kGuests)));
   }
 
   int CallMap(const MapRequest& request) {
@@ -677,6 +677,7 @@ class MappingAllocator {
   void TakeOver(const SavedMapping& saved);
 
   AllocatorOptions options_;
+  Journal* journal_;  // or nullptr
   B backend_;
   FileTable files_;
   std::uint64_t budget_;
@@ -697,6 +698,7 @@ class MappingAllocator {
   std::atomic<std::uint64_t> length_;  // bytes that the guest sees
   std::uint64_t vmas_ = 1;
   std::uint64_t in_flight_maps_ = 0;
+  std::uint64_t in_flight_unmaps_ = 0;
   std::int64_t now_ns_ = 0;
   AllocatorStatistics statistics_;
   std::atomic<std::uint64_t> map_calls_{0};
@@ -879,6 +881,7 @@ template <Policy P, MappingBackend B>
 MappingAllocator<P, B>::MappingAllocator(const AllocatorOptions& options, const typename P::Options& policy, B backend,
                                          std::uint64_t budget)
     : options_(options),
+      journal_(options.journal),
       backend_(std::move(backend)),
       files_(options.seed),
       budget_(budget),
@@ -1018,10 +1021,12 @@ int MappingAllocator<P, B>::Flush(Lock& lock, Pending& pending) {
   for (std::uint32_t i = 0; i < count; ++i) extents[i] = ExtentOf(pending.slots[i]);
   std::bitset<kBatch> failed;
   for (std::uint32_t i = 0; i < count; ++i) NoteIntent(pending.slots[i], {}, false, false);
+  ++in_flight_unmaps_;
   lock.unlock();
   if (std::exchange(pending.linked, false)) epochs_.WaitForReaders();
   const int first_error = CallUnmapEach(std::span<const Extent>(extents.data(), count), failed);
   lock.lock();
+  --in_flight_unmaps_;
   for (std::uint32_t i = 0; i < count; ++i) {
     const SlotId slot = pending.slots[i];
     const FileId file = slots_[slot].range().file;
@@ -1091,7 +1096,7 @@ int MappingAllocator<P, B>::Install(Lock& lock, SlotId slot, const FileRange& ke
     extents_.ForEachIn(extent, [&](const Extent& part, const ExtentRecord&) { exact.push_back(part); });
   }
   NoteIntent(slot, key, source.writable, source.guests);
-  const bool carves = options_.journal != nullptr && extents_.Overlaps(extent);
+  const bool carves = journal_ != nullptr && extents_.Overlaps(extent);
   lock.unlock();
   if (linked) epochs_.WaitForReaders();
   std::vector<bool> failed;
@@ -1500,8 +1505,8 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
     }
   }
   // Each leaves two pieces more at most, and so does the request itself.
-  if (options_.journal != nullptr && (extents_.size() + (last - first) + 3 > options_.journal->geometry().extents ||
-                                      !options_.journal->BeginArea(irregular->area))) {
+  if (journal_ != nullptr &&
+      (extents_.size() + (last - first) + 3 > journal_->geometry().extents || !journal_->BeginArea(irregular->area))) {
     return -ENOSPC;
   }
   for (std::uint32_t i = first; i < last; ++i) {
@@ -1514,7 +1519,7 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
         slots_[SlotId{back}].pins.fetch_and(~SlotRecord::kClaimed);
       }
     }
-    if (options_.journal != nullptr) options_.journal->EndArea(irregular->area);
+    if (journal_ != nullptr) journal_->EndArea(irregular->area);
     return -EBUSY;
   }
   for (std::uint32_t i = first; i < last; ++i) {
@@ -1551,11 +1556,11 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
 
 template <Policy P, MappingBackend B>
 void MappingAllocator<P, B>::NoteExtents() {
-  if (options_.journal == nullptr) return;
+  if (journal_ == nullptr) return;
   auto at = extents_.all().begin();
   const std::uint32_t count =
-      static_cast<std::uint32_t>(std::min<std::size_t>(extents_.size(), options_.journal->geometry().extents));
-  options_.journal->SetExtents(count, [&](std::uint32_t) {
+      static_cast<std::uint32_t>(std::min<std::size_t>(extents_.size(), journal_->geometry().extents));
+  journal_->SetExtents(count, [&](std::uint32_t) {
     const ExtentRecord& record = at->second;
     const std::uint64_t flags = JournalMapping::kMapped | JournalMapping::kGuests |
                                 (record.writable ? JournalMapping::kWritable : 0) |
@@ -1573,10 +1578,10 @@ void MappingAllocator<P, B>::EndIrregular(const Irregular& irregular) {
   const std::uint32_t first = ToIndex(SlotAt(irregular.area.offset));
   const std::uint32_t last = SlotsTo(irregular.area.offset + irregular.area.length);
   extents_.Publish();
-  if (options_.journal != nullptr) {
+  if (journal_ != nullptr) {
     NoteExtents();
     for (std::uint32_t i = first; i < last; ++i) NoteNow(SlotId{i});
-    options_.journal->EndArea(irregular.area);
+    journal_->EndArea(irregular.area);
   }
   for (std::uint32_t i = first; i < last; ++i) slots_.EndChange(SlotId{i});
   busy_.erase(std::find(busy_.begin(), busy_.end(), irregular.area));
@@ -1985,7 +1990,7 @@ int MappingAllocator<P, B>::Map(const MapFileRequest& request, Pinned* pinned) {
       if (options_.reclaim.calls == InlineReclaim::kOwnFile) slot = PickVictim(&incoming, Scope::File(key.file));
       if (slot == kNoSlot) slot = PickVictim(&incoming, Scope::Any());
       if (slot == kNoSlot) {
-        if (in_flight_maps_ > 0) {
+        if (in_flight_maps_ + in_flight_unmaps_ > 0) {
           Wait(lock);
           continue;
         }
@@ -2190,7 +2195,8 @@ absl::Status MappingAllocator<P, B>::Recover(const Journal& old, bool host_keeps
     }
     const bool mapped = mapping.flags & JournalMapping::kMapped;
     const bool kept = mapping.flags & JournalMapping::kKept;
-    if (host_keeps && (undecided || kept)) to_unmap.push_back(window);
+    // What is mapped over needs no unmapping, so that the guest never faults into nothing.
+    if (host_keeps && (kept || (undecided && !(B::kMapsOver && mapped)))) to_unmap.push_back(window);
     if (!mapped || kept) return;
     const SavedMapping saved{.window = window,
                              .file_offset = mapping.file_offset,
@@ -2208,18 +2214,23 @@ absl::Status MappingAllocator<P, B>::Recover(const Journal& old, bool host_keeps
   }
   for (const Journal::ExtentEntry& entry : extents) place(entry.window, entry.mapping, in_area(entry.window));
   if (host_keeps && B::kMapsOver) to_unmap.insert(to_unmap.end(), areas.begin(), areas.end());
+  // Until all is as it was, the journal stays as it is: if this process dies too, the next one begins anew.
+  Journal* const journal = std::exchange(journal_, nullptr);
   // "Not mapped" is no error here.
   for (const Extent& extent : to_unmap) (void)CallUnmap(extent);
   for (const SavedMapping& saved : taken) TakeOver(saved);
   int lost = 0;
-  for (const SavedMapping& saved : to_map) lost += MapSaved(saved, open) != 0;
-  {
-    const std::lock_guard lock(mutex_);
+  for (const SavedMapping& saved : to_map) {
+    if (MapSaved(saved, open) == 0) continue;
+    ++lost;
+    if (host_keeps && B::kMapsOver) (void)CallUnmap(saved.window);
+  }
+  const std::lock_guard lock(mutex_);
+  journal_ = journal;
+  if (journal_ != nullptr) {
     NoteExtents();
     for (std::uint32_t i = 0; i < window_.capacity(); ++i) NoteNow(SlotId{i});
-    if (options_.journal != nullptr) {
-      for (const Extent& area : areas) options_.journal->EndArea(area);
-    }
+    for (const Extent& area : areas) journal_->EndArea(area);
   }
   if (lost > 0) return absl::UnavailableError(absl::StrCat(lost, " mappings could not be made again"));
   return absl::OkStatus();
