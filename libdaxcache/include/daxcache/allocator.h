@@ -733,6 +733,7 @@ class MappingAllocator<P, B>::Reader {
   explicit Reader(MappingAllocator& allocator) : allocator_(allocator), me_(allocator.epochs_.Register()) {
     if (!ok()) return;
     const std::lock_guard lock(allocator_.mutex_);
+    allocator_.slots_.Share();
     auto& buffer = allocator_.buffers_[me_];
     if (buffer == nullptr) buffer = std::make_unique<HitBuffer>();
     buffer_ = buffer.get();

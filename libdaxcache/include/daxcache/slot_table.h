@@ -66,6 +66,9 @@ class SlotTable {
   }
 
   std::uint32_t slots() const { return slots_; }
+  // From now on there are readers. Before, only holders of the mutex pin and find, and plain stores will do where
+  // nothing is pinned. Under the mutex, before the first Find without it.
+  void Share() { shared_ = true; }
   SlotRecord& operator[](SlotId slot) { return records_[ToIndex(slot)]; }
   const SlotRecord& operator[](SlotId slot) const { return records_[ToIndex(slot)]; }
 
@@ -93,7 +96,11 @@ class SlotTable {
   // Makes a slot findable, and pinnable.
   void Link(SlotId slot) {
     SlotRecord& record = (*this)[slot];
-    record.pins.fetch_and(~SlotRecord::kClaimed, std::memory_order_relaxed);
+    if (shared_) {
+      record.pins.fetch_and(~SlotRecord::kClaimed, std::memory_order_relaxed);
+    } else {
+      record.pins.store(record.pins.load(std::memory_order_relaxed) & ~SlotRecord::kClaimed, std::memory_order_relaxed);
+    }
     std::atomic<std::uint32_t>& head = heads_[Bucket(record.range())];
     record.next.store(head.load(std::memory_order_relaxed), std::memory_order_relaxed);
     Update(slot, 0, SlotRecord::kLinked);
@@ -101,7 +108,12 @@ class SlotTable {
   }
   // Takes a slot away from those who might pin it. False: it is pinned.
   bool Claim(SlotId slot) {
-    std::uint32_t pins = 0;
+    std::uint32_t pins = (*this)[slot].pins.load(std::memory_order_acquire);
+    if (!shared_ && pins == 0) {
+      (*this)[slot].pins.store(SlotRecord::kClaimed, std::memory_order_relaxed);
+      return true;
+    }
+    pins = 0;
     return (*this)[slot].pins.compare_exchange_strong(pins, SlotRecord::kClaimed, std::memory_order_acq_rel) ||
            (pins & SlotRecord::kClaimed) != 0;
   }
@@ -134,7 +146,8 @@ class SlotTable {
     while (link->load(std::memory_order_relaxed) != ToIndex(slot)) {
       link = &records_[link->load(std::memory_order_relaxed)].next;
     }
-    link->store(record.next.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+    link->store(record.next.load(std::memory_order_relaxed),
+                shared_ ? std::memory_order_seq_cst : std::memory_order_release);
     Update(slot, SlotRecord::kLinked, 0);
     return true;
   }
@@ -218,6 +231,7 @@ class SlotTable {
   std::unique_ptr<std::atomic<std::uint32_t>[]> heads_;
   std::uint64_t buckets_;
   std::uint32_t slots_;
+  bool shared_ = false;
   std::uint64_t of_index_;
   std::uint64_t of_file_;
 };
