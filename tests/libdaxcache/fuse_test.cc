@@ -176,8 +176,7 @@ std::vector<std::vector<std::byte>> AllMessages() {
           DestroyRequest(1)};
 }
 
-// --- set-up
-// -----------------------------------------------------------------------------------------------------------
+// --- set-up ----------------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, SetsUp) {
   EXPECT_EQ(Ask(SetupMappingRequest(kUnique, kNode, kRead), 77), 0);
@@ -299,8 +298,7 @@ TEST_F(FuseTest, TwoSharesAreNotMixedUp) {
   EXPECT_THAT(other_allocator.set_up, SizeIs(1));
 }
 
-// --- descriptors
-// ------------------------------------------------------------------------------------------------------
+// --- descriptors -----------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, OwnedDescriptorsAreClosedWhateverHappens) {
   caller_.answer.owned = true;
@@ -339,8 +337,7 @@ TEST_F(FuseTest, NoDescriptorIsEbadf) {
   EXPECT_TRUE(allocator_.idle());
 }
 
-// --- removal
-// ----------------------------------------------------------------------------------------------------------
+// --- removal ---------------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, RemovesWhatIsNamedWithItsLength) {
   EXPECT_EQ(Remove({{.moffset = 4 * kRange, .len = kRange}, {.moffset = 4096, .len = 8192}}), 0);
@@ -398,8 +395,7 @@ TEST_F(FuseTest, BytesBehindTheEntriesAreRefused) {
   ExpectIdle();
 }
 
-// --- the rest
-// ---------------------------------------------------------------------------------------------------------
+// --- the rest --------------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, ForgetsAreHandedOnWithoutReply) {
   EXPECT_EQ(Send(ForgetRequest(1, 9, kAll)), 0);
@@ -505,8 +501,7 @@ TEST_F(FuseTest, AReplyWithoutRoomIsAnErrorBeforeAnythingIsDone) {
   EXPECT_THAT(reply, testing::Each(std::byte{0}));
 }
 
-// --- lengths
-// ----------------------------------------------------------------------------------------------------------
+// --- lengths ---------------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, EveryTruncationOfEveryMessageDoesNothing) {
   std::array<std::byte, 16> reply;
@@ -570,8 +565,7 @@ TEST_F(FuseTest, ExtensionsAreNotOfTheBody) {
   EXPECT_THAT(allocator_.set_up, SizeIs(1));
 }
 
-// --- requests in pieces
-// -----------------------------------------------------------------------------------------------
+// --- requests in pieces ----------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, ARequestMayBeCutAnywhere) {
   for (const auto& whole : AllMessages()) {
@@ -615,8 +609,7 @@ TEST_F(FuseTest, PiecesThatAreTooShortTogetherAreRefused) {
   ExpectIdle();
 }
 
-// --- INIT and attributes
-// ----------------------------------------------------------------------------------------------
+// --- INIT and attributes ---------------------------------------------------------------------------------------------
 
 FuseInitIn Offering(std::uint64_t flags) {
   return {.major = 7,
@@ -714,8 +707,7 @@ TEST(FuseAttr, IsSetInTheRepliesThatHaveAttributes) {
   EXPECT_EQ(reply, std::vector<std::byte>(256));
 }
 
-// --- anything
-// ---------------------------------------------------------------------------------------------------------
+// --- anything --------------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, RandomBytesAreAnsweredOrRefused) {
   std::mt19937_64 random(7);

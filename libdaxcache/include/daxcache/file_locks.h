@@ -6,6 +6,8 @@
 //
 //   const auto lock = locks.Use(identity);      // std::shared_lock
 //   allocator.SetUp({.file = files.Intern(identity), …});
+//   …
+//   EvictFile(allocator, locks, identity);
 //
 // Files share locks by hash: set-ups never wait for one another, and rarely for the eviction of another file. Cost:
 // some 20 ns uncontended, 4 KiB.
@@ -18,6 +20,7 @@
 #include <shared_mutex>
 
 #include "daxcache/file_table.h"
+#include "daxcache/ids.h"
 #include "daxcache/range_index.h"
 
 namespace daxcache {
@@ -46,6 +49,18 @@ class FileLocks {
 
   std::array<Lock, kLocks> locks_;
 };
+
+// Unmaps what a file still has mapped, and gives its number back. A file without a number has nothing mapped. After an
+// error (negative errno) the allocator keeps what it could not unmap, under the same number.
+template <class Allocator>
+[[nodiscard]] int EvictFile(Allocator& allocator, FileLocks& locks, const FileIdentity& identity) {
+  const auto lock = locks.Evict(identity);
+  const FileId file = allocator.files().Find(identity);
+  if (file == kNoFile) return 0;
+  if (const int error = allocator.Evict(file); error != 0) return error;
+  allocator.files().Release(file);
+  return 0;
+}
 
 }  // namespace v0
 }  // namespace daxcache

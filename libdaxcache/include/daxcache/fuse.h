@@ -91,8 +91,7 @@ concept FuseAllocator = requires(A& allocator, FileId file, std::span<const Exte
   { allocator.files().Find(identity) } -> std::same_as<FileId>;
 };
 
-// --- INIT
-// -------------------------------------------------------------------------------------------------------------
+// --- INIT ------------------------------------------------------------------------------------------------------------
 
 struct FuseInitOptions {
   RangeSize range = {};       // of the window
@@ -156,8 +155,7 @@ inline void NegotiateDax(const FuseInitIn& in, const FuseInitOptions& options, F
   return 0;
 }
 
-// --- attributes
-// -------------------------------------------------------------------------------------------------------
+// --- attributes ------------------------------------------------------------------------------------------------------
 
 // Sets or clears FUSE_ATTR_DAX in a whole reply to LOOKUP, MKNOD, MKDIR, SYMLINK, LINK, CREATE, GETATTR or SETATTR; for
 // each entry of a READDIRPLUS, call the one in fuse_wire.h with its attributes. Linux reads the flag when it
@@ -184,11 +182,12 @@ inline void NegotiateDax(const FuseInitIn& in, const FuseInitOptions& options, F
   return 0;
 }
 
-// --- requests
-// ---------------------------------------------------------------------------------------------------------
+// --- requests --------------------------------------------------------------------------------------------------------
 
 struct FuseOptions {
   bool read_only = false;  // the share is: a mapping for writing is refused with EROFS
+  // Borrowed; for all that set up or evict files of one allocator to share. null: nobody else does.
+  FileLocks* locks = nullptr;
 };
 
 namespace internal {
@@ -309,7 +308,7 @@ class FuseAdapter {
     if (resolved.error != 0) return internal::ReplyError(resolved.error);
     if (writable && !resolved.writable_allowed) return -EACCES;
     if (resolved.fd < 0) return -EBADF;
-    const auto lock = locks_.Use(resolved.identity);
+    const auto lock = locks().Use(resolved.identity);
     const FileId file = allocator_.files().Intern(resolved.identity);
     if (file == kNoFile) return -ENFILE;
     return allocator_.SetUp({.file = file,
@@ -323,16 +322,8 @@ class FuseAdapter {
   }
 
   // The last reference to a file was forgotten, or its last name removed: what it still has mapped is unmapped. A file
-  // that never was mapped is none. 0 or a negative errno; then the allocator keeps what it could not unmap, under the
-  // same number.
-  [[nodiscard]] int Evict(const FileIdentity& identity) {
-    const auto lock = locks_.Evict(identity);
-    const FileId file = allocator_.files().Find(identity);
-    if (file == kNoFile) return 0;
-    if (const int error = allocator_.Evict(file); error != 0) return error;
-    allocator_.files().Release(file);
-    return 0;
-  }
+  // that never was mapped is none. 0 or a negative errno.
+  [[nodiscard]] int Evict(const FileIdentity& identity) { return EvictFile(allocator_, locks(), identity); }
 
  private:
   // How many entries of a REMOVEMAPPING are handed to the allocator at once: as many as Linux ever sends (a page full).
@@ -416,10 +407,12 @@ class FuseAdapter {
     return 0;
   }
 
+  FileLocks& locks() { return options_.locks != nullptr ? *options_.locks : own_locks_; }
+
   Allocator& allocator_;
   Caller& caller_;
   const FuseOptions options_;
-  FileLocks locks_;
+  FileLocks own_locks_;
 };
 
 }  // namespace v0

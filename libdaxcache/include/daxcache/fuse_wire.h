@@ -22,8 +22,7 @@
 namespace daxcache {
 inline namespace v0 {
 
-// --- numbers
-// ----------------------------------------------------------------------------------------------------------
+// --- numbers ---------------------------------------------------------------------------------------------------------
 
 // A little endian number at any address, whatever the host's byte order.
 template <class T>
@@ -89,8 +88,7 @@ void Encode(const Message& message, std::span<std::byte, Message::kBytes> bytes)
   Message::Fields(message, internal::LittleEndianStorer(bytes.data()));
 }
 
-// --- headers
-// ----------------------------------------------------------------------------------------------------------
+// --- headers ---------------------------------------------------------------------------------------------------------
 
 // Those that are looked at here. Any other number is a message for the rest of the daemon.
 enum class FuseOpcode : std::uint32_t {
@@ -145,8 +143,7 @@ struct FuseOutHeader {
   friend constexpr bool operator==(const FuseOutHeader&, const FuseOutHeader&) = default;
 };
 
-// --- mappings
-// ---------------------------------------------------------------------------------------------------------
+// --- mappings --------------------------------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kSetupMappingWrite = 1 << 0;
 inline constexpr std::uint64_t kSetupMappingRead = 1 << 1;
@@ -195,8 +192,7 @@ struct FuseRemoveMappingEntry {
   friend constexpr bool operator==(const FuseRemoveMappingEntry&, const FuseRemoveMappingEntry&) = default;
 };
 
-// --- forgetting
-// -------------------------------------------------------------------------------------------------------
+// --- forgetting ------------------------------------------------------------------------------------------------------
 
 // The guest drops so many of the references that replies to LOOKUP and its kin gave it to the header's nodeid.
 struct FuseForget {
@@ -238,8 +234,7 @@ struct FuseForgetEntry {
   friend constexpr bool operator==(const FuseForgetEntry&, const FuseForgetEntry&) = default;
 };
 
-// --- INIT
-// -------------------------------------------------------------------------------------------------------------
+// --- INIT ------------------------------------------------------------------------------------------------------------
 
 // In `flags` of INIT. The flags above bit 31 stand in `flags2`, which counts only if kFuseInitExt is set.
 inline constexpr std::uint64_t kFuseMapAlignment = std::uint64_t{1} << 26;
@@ -293,8 +288,7 @@ struct FuseInitOut {
   friend constexpr bool operator==(const FuseInitOut&, const FuseInitOut&) = default;
 };
 
-// --- attributes
-// -------------------------------------------------------------------------------------------------------
+// --- attributes ------------------------------------------------------------------------------------------------------
 
 // `fuse_attr`, of which only the flags are looked at. They are its last four bytes.
 inline constexpr std::size_t kFuseAttrBytes = 88;
@@ -313,8 +307,7 @@ inline void SetDaxAttr(std::span<std::byte, kFuseAttrBytes> attr, bool dax) {
   StoreLittleEndian<std::uint32_t>(dax ? flags | kFuseAttrDax : flags & ~kFuseAttrDax, attr.last<4>());
 }
 
-// --- whole requests, as a guest sends them
-// ----------------------------------------------------------------------------
+// --- whole requests, as a guest sends them ---------------------------------------------------------------------------
 
 namespace internal {
 
