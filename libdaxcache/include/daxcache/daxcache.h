@@ -1,0 +1,252 @@
+// The mapping allocator for programs that are not C++: a C11 interface, in libdaxcache.so and libdaxcache.a. One
+// `daxcache_window` is the DAX window of one virtiofs share: what is mapped where in it, under which policy, and who
+// maps.
+//
+//   daxcache_options options;
+//   daxcache_options_init(&options);
+//   options.window_bytes = UINT64_C(8) << 30;
+//   options.policy = "lru";
+//   daxcache_window* window = NULL;
+//   char why[256];
+//   int error = daxcache_create(&options, &window, why, sizeof why);     // 0 or a negative errno, and the reason
+//   …
+//   daxcache_destroy(window);                                            // unmaps everything
+//
+// A daemon that has FUSE requests as bytes gives them to a `daxcache_fuse`; one that has them decoded calls
+// `daxcache_setup` and `daxcache_remove`. A program that chooses the places itself calls neither, but `daxcache_map`.
+//
+// Functions that return int return 0, or a negative errno; which, docs/embedding.md lists. None exits, prints, or
+// throws. All may be called from any thread at once, but for `_destroy`. Pointers are borrowed for the call unless said
+// otherwise.
+//
+// Structs begin with their size, which their `_init` fills in; all else it sets to what is usual, which is 0 unless
+// said otherwise. So a program that was compiled for an older version keeps working with a newer library, and one for a
+// newer version with an older library as long as it asks for nothing that is newer (E2BIG).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DAXCACHE_API __attribute__((visibility("default")))
+#define DAXCACHE_CHECK __attribute__((warn_unused_result))
+#else
+#define DAXCACHE_API
+#define DAXCACHE_CHECK
+#endif
+
+typedef struct daxcache_window daxcache_window;
+typedef struct daxcache_fuse daxcache_fuse;
+
+// "0.1.0": of the library, not of this header.
+DAXCACHE_API const char* daxcache_version(void);
+
+// --- files and places ------------------------------------------------------------------------------------------------
+
+// Which file: device, inode and generation, or any token of the caller's that is the same for the same file, and
+// another for any other.
+typedef struct daxcache_identity {
+  uint64_t word[3];
+} daxcache_identity;
+
+// Bytes of the window.
+typedef struct daxcache_extent {
+  uint64_t offset;
+  uint64_t length;  // in daxcache_remove, UINT64_MAX: to the window's end
+} daxcache_extent;
+
+// The identity (device and inode) and size of an open file, by fstat(2). Unique among files that are mapped, since a
+// file that is mapped keeps its inode. `size` may be NULL.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_identify(int fd, daxcache_identity* identity, int64_t* size);
+
+// --- the window ------------------------------------------------------------------------------------------------------
+
+enum daxcache_backend {
+  DAXCACHE_BACKEND_MMAP = 0,       // in this process: `address`, or reserved by the library
+  DAXCACHE_BACKEND_SHMEM = 1,      // vhost-user SHMEM_MAP and SHMEM_UNMAP messages, sent by `shmem_send`
+  DAXCACHE_BACKEND_CALLBACKS = 2,  // `map` and `unmap`
+};
+
+enum daxcache_flags {
+  DAXCACHE_LAZY_UNMAP = 1 << 0,               // a removed range stays mapped until replaced, see max_kept and idle_ns
+  DAXCACHE_MAP_COUNT_WARN_ONLY = 1 << 1,      // a window that can exceed the map count is not refused
+  DAXCACHE_ONE_DESCRIPTOR_PER_FILE = 1 << 2,  // so that neighbouring ranges of a file are one VMA
+  DAXCACHE_CLAMP = 1 << 3,                    // this daemon is the only writer of its files; needs an address
+  DAXCACHE_PREFAULT = 1 << 4,                 // fill page tables at set-up
+  DAXCACHE_MAPS_OVER = 1 << 5,                // CALLBACKS: `map` over what is mapped replaces it in one step, and
+                                              // `unmap` takes any extents
+};
+
+typedef struct daxcache_options {
+  size_t size;                // of this struct
+  uint64_t flags;             // enum daxcache_flags
+  uint64_t window_bytes;      // what the guest sees; a multiple of a page
+  uint64_t max_window_bytes;  // 0: as window_bytes
+  uint64_t range_bytes;       // 0: 2 MiB, as Linux has it
+  uint64_t seed;              // of hashes: a random number where a guest may choose files and ranges
+  const char* policy;         // a spec, such as "lru" or "per-file:base=arc,min=32K"; NULL: "linux"
+  uint64_t map_budget;        // VMAs for this window; 0: vm.max_map_count less what the process has mapped
+  uint64_t max_kept;          // DAXCACHE_LAZY_UNMAP: ranges kept at most; 0: any number
+  int64_t idle_ns;            // … and for how long, at a daxcache_tick; 0: for ever
+
+  uint32_t backend;  // enum daxcache_backend
+  // MMAP: where the window is, max_window_bytes long, reserved by the caller; NULL: the library reserves it.
+  void* address;
+  // The context of the functions below. They are called by many threads at once, for places that do not overlap, and
+  // return 0 or a negative errno.
+  void* context;
+  // SHMEM: sends the bytes, and with them the descriptor if it is not -1, and waits for the answer.
+  int (*shmem_send)(void* context, const void* message, size_t bytes, int fd);
+  uint8_t shmem_id;
+  // CALLBACKS. After an error of `map`, what was mapped there is still there. `unmap` tries every extent, and returns
+  // the first error.
+  int (*map)(void* context, const daxcache_extent* window, int fd, uint64_t file_offset, int writable);
+  int (*unmap)(void* context, const daxcache_extent* extents, size_t count);
+} daxcache_options;
+
+static inline void daxcache_options_init(daxcache_options* options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+}
+
+// Makes a window. On an error `*window` is NULL and `why`, if it is not NULL, says what was expected, cut to why_bytes.
+// EINVAL: the options; ENOSPC: the window's ranges can exceed the map count; ENOMEM: no memory, or no addresses.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_create(const daxcache_options* options, daxcache_window** window, char* why,
+                                                size_t why_bytes);
+
+// Unmaps everything. Nobody calls it any more, and its `daxcache_fuse`s are gone. NULL is none.
+DAXCACHE_API void daxcache_destroy(daxcache_window* window);
+
+// Where the window begins in this address space; NULL if it is elsewhere.
+DAXCACHE_API void* daxcache_address(const daxcache_window* window);
+
+// --- the guest chooses the place -------------------------------------------------------------------------------------
+
+enum daxcache_access {
+  DAXCACHE_WRITE = 1,  // as FUSE_SETUPMAPPING has it
+  DAXCACHE_READ = 2,
+};
+
+typedef struct daxcache_setup_request {
+  size_t size;  // of this struct
+  daxcache_identity identity;
+  int fd;  // open for what `access` says; not closed
+  uint32_t access;
+  uint64_t file_offset;
+  uint64_t length;
+  uint64_t window_offset;
+  int64_t file_size;  // bytes; -1: not known
+  int64_t time_ns;    // of the caller's clock; 0: none
+} daxcache_setup_request;
+
+static inline void daxcache_setup_request_init(daxcache_setup_request* request) {
+  memset(request, 0, sizeof *request);
+  request->size = sizeof *request;
+  request->fd = -1;
+  request->file_size = -1;
+}
+
+// FUSE_SETUPMAPPING. What the place holds is replaced in one step; after an error it is still there.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_setup(daxcache_window* window, const daxcache_setup_request* request);
+
+// FUSE_REMOVEMAPPING: tries every extent, and returns the first error. What is not mapped is no error.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_remove(daxcache_window* window, const daxcache_extent* extents, size_t count);
+
+// FUSE_DESTROY, or a reset of the device.
+DAXCACHE_API int daxcache_remove_all(daxcache_window* window);
+
+// The file went away: its last FORGET, or its last name. A file that never was mapped is none.
+DAXCACHE_API int daxcache_evict(daxcache_window* window, const daxcache_identity* identity);
+
+// --- FUSE messages ---------------------------------------------------------------------------------------------------
+
+// What the daemon knows of an inode that is to be mapped.
+typedef struct daxcache_resolved {
+  int fd;             // open for reading, and for writing if that was asked for and is allowed
+  int owned;          // not 0: the library closes it, also if there is an error
+  int may_write;      // not 0: the file may be written (else a mapping for writing is EACCES)
+  int64_t file_size;  // bytes; -1: not known
+  daxcache_identity identity;
+} daxcache_resolved;
+
+typedef struct daxcache_fuse_options {
+  size_t size;    // of this struct
+  int read_only;  // not 0: the share is; a mapping for writing is EROFS
+  void* context;  // of the functions below, which are called by the threads that call daxcache_fuse_handle
+  // 0, or a negative errno, which is the answer then. `resolved` is filled with: no descriptor, size not known.
+  int (*resolve)(void* context, uint64_t nodeid, int writable, daxcache_resolved* resolved);
+  // The guest dropped so many references. The daemon counts, and calls daxcache_evict when there are none.
+  void (*forget)(void* context, uint64_t nodeid, uint64_t count);
+} daxcache_fuse_options;
+
+static inline void daxcache_fuse_options_init(daxcache_fuse_options* options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+}
+
+// Several may stand before one window.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_fuse_create(daxcache_window* window, const daxcache_fuse_options* options,
+                                                     daxcache_fuse** fuse);
+DAXCACHE_API void daxcache_fuse_destroy(daxcache_fuse* fuse);
+
+// Not 0 for the opcodes that daxcache_fuse_handle carries out: SETUPMAPPING, REMOVEMAPPING, FORGET, BATCH_FORGET and
+// DESTROY. The others are for the rest of the daemon; so is DESTROY, too.
+DAXCACHE_API int daxcache_fuse_handles(uint32_t opcode);
+
+// Room that a reply needs.
+#define DAXCACHE_FUSE_REPLY_BYTES 16
+
+// Carries out one request, which may lie in several pieces. Any bytes are safe, also if the guest changes them
+// meanwhile. Returns the bytes of the reply; 0 for a message that has none; or a negative errno if nothing was done and
+// nothing can be answered (EINVAL: no header, or a malformed FORGET; EMSGSIZE: no room for the reply).
+DAXCACHE_API ssize_t daxcache_fuse_handle(daxcache_fuse* fuse, const struct iovec* request, size_t pieces, void* reply,
+                                          size_t reply_bytes, int64_t time_ns);
+
+// Enters into the daemon's own reply to INIT what the window needs: FUSE_MAP_ALIGNMENT and, if `per_file` is not 0,
+// FUSE_HAS_INODE_DAX, where the guest offered them. `request` and `reply` are whole messages. EINVAL: they are not;
+// EMSGSIZE: the short reply of an old protocol.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_fuse_negotiate(const daxcache_window* window, const void* request,
+                                                        size_t request_bytes, void* reply, size_t reply_bytes,
+                                                        int per_file);
+
+// Sets or clears FUSE_ATTR_DAX in the daemon's own reply to LOOKUP, GETATTR, SETATTR, CREATE, MKNOD, MKDIR, SYMLINK or
+// LINK. EINVAL: another opcode, or a reply that is too short.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_fuse_set_dax(uint32_t opcode, void* reply, size_t reply_bytes, int dax);
+
+// --- what there is ---------------------------------------------------------------------------------------------------
+
+// What has happened since the window was made, and what there is now.
+typedef struct daxcache_statistics {
+  size_t size;           // of this struct
+  uint64_t setups;       // set-ups of free places
+  uint64_t upgrades;     // … from read-only to writable
+  uint64_t removes;      // ranges that the guest removed
+  uint64_t map_calls;    // of the backend
+  uint64_t unmap_calls;  // … one a range
+  uint64_t failed_calls;
+  uint64_t found_kept;  // set-ups that found their range still mapped
+  uint64_t refused;     // set-ups, for the map count
+  uint64_t repairs;     // faults past the end of a file
+  uint64_t evictions;   // of files
+  uint64_t mapped;      // ranges, now
+  uint64_t kept;        // … that the guest has removed
+  uint64_t extents;     // mappings that are no whole ranges
+  uint64_t vmas;        // of this window, at most
+} daxcache_statistics;
+
+static inline void daxcache_statistics_init(daxcache_statistics* statistics) {
+  memset(statistics, 0, sizeof *statistics);
+  statistics->size = sizeof *statistics;
+}
+DAXCACHE_API DAXCACHE_CHECK int daxcache_get_statistics(const daxcache_window* window, daxcache_statistics* statistics);
+
+#ifdef __cplusplus
+}
+#endif
