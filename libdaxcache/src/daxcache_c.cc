@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -33,8 +34,7 @@ namespace {
 
 using P = AnyPolicy<HashIndex>;
 
-// --- what the caller gives
-// --------------------------------------------------------------------------------------------
+// --- what the caller gives -------------------------------------------------------------------------------------------
 
 // A struct of a program that may be older or newer than this library: what is missing has its default, and what is not
 // known here must not be asked for.
@@ -100,8 +100,13 @@ class CallbackBackend {
   int (*unmap_)(void*, const daxcache_extent*, std::size_t);
 };
 
-// --- allocators, whatever their backend
-// -------------------------------------------------------------------------------
+// --- allocators, whatever their backend ------------------------------------------------------------------------------
+
+class AnyReader {
+ public:
+  virtual ~AnyReader() = default;
+  virtual bool Pin(const FileRange& range, const Touch& touch, Pinned* pinned) = 0;
+};
 
 class AnyAllocator {
  public:
@@ -110,6 +115,15 @@ class AnyAllocator {
   virtual int Remove(std::span<const Extent> extents) = 0;
   virtual int RemoveAll() = 0;
   virtual int Evict(FileId file) = 0;
+  virtual int OnSizeChanged(FileId file, std::uint64_t size, int fd) = 0;
+  virtual int Map(const MapFileRequest& request, Pinned* pinned) = 0;
+  virtual void Unpin(const Pinned& pinned) = 0;
+  virtual std::unique_ptr<AnyReader> MakeReader() = 0;  // null: there are too many
+  virtual int RepairFault(void* host_address) noexcept = 0;
+  virtual absl::Status Grow(std::uint32_t ranges) = 0;
+  virtual absl::Status Shrink(std::uint32_t ranges) = 0;
+  virtual bool Tick(std::int64_t now_ns) = 0;
+  virtual bool UsesDax(FileId file, std::string_view path, std::uint64_t size) = 0;
   virtual FileTable& files() = 0;
   virtual AllocatorStatistics statistics() const = 0;
   virtual void* address() = 0;
@@ -125,11 +139,40 @@ class AllocatorOver final : public AnyAllocator {
   int Remove(std::span<const Extent> extents) override { return allocator_->Remove(extents); }
   int RemoveAll() override { return allocator_->RemoveAll(); }
   int Evict(FileId file) override { return allocator_->Evict(file); }
+  int OnSizeChanged(FileId file, std::uint64_t size, int fd) override {
+    return allocator_->OnSizeChanged(file, size, fd);
+  }
+  int Map(const MapFileRequest& request, Pinned* pinned) override { return allocator_->Map(request, pinned); }
+  void Unpin(const Pinned& pinned) override { allocator_->Unpin(pinned); }
+  std::unique_ptr<AnyReader> MakeReader() override {
+    auto reader = std::make_unique<ReaderOver>(*allocator_);
+    if (!reader->ok()) return nullptr;
+    return reader;
+  }
+  int RepairFault(void* host_address) noexcept override { return allocator_->RepairFault(host_address); }
+  absl::Status Grow(std::uint32_t ranges) override { return allocator_->Grow(ranges); }
+  absl::Status Shrink(std::uint32_t ranges) override { return allocator_->Shrink(ranges); }
+  bool Tick(std::int64_t now_ns) override { return allocator_->Tick(now_ns); }
+  bool UsesDax(FileId file, std::string_view path, std::uint64_t size) override {
+    return allocator_->UsesDax(file, path, size);
+  }
   FileTable& files() override { return allocator_->files(); }
   AllocatorStatistics statistics() const override { return allocator_->statistics(); }
   void* address() override { return allocator_->backend().address(); }
 
  private:
+  class ReaderOver final : public AnyReader {
+   public:
+    explicit ReaderOver(Allocator& allocator) : reader_(allocator) {}
+    bool ok() const { return reader_.ok(); }
+    bool Pin(const FileRange& range, const Touch& touch, Pinned* pinned) override {
+      return reader_.Pin(range, touch, pinned);
+    }
+
+   private:
+    typename Allocator::Reader reader_;
+  };
+
   std::unique_ptr<Allocator> allocator_;
 };
 
@@ -141,8 +184,7 @@ absl::StatusOr<std::unique_ptr<AnyAllocator>> MakeOver(const AllocatorOptions& o
   return std::make_unique<AllocatorOver<Backend>>(*std::move(allocator));
 }
 
-// --- options
-// ----------------------------------------------------------------------------------------------------------
+// --- options ---------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<AllocatorOptions> AllocatorOptionsOf(const daxcache_options& given) {
   constexpr std::uint64_t kKnown = DAXCACHE_LAZY_UNMAP | DAXCACHE_MAP_COUNT_WARN_ONLY |
@@ -175,28 +217,35 @@ absl::StatusOr<AllocatorOptions> AllocatorOptionsOf(const daxcache_options& give
   options.map_count.one_descriptor_per_file = given.flags & DAXCACHE_ONE_DESCRIPTOR_PER_FILE;
   options.clamp = given.flags & DAXCACHE_CLAMP;
   options.prefault = given.flags & DAXCACHE_PREFAULT;
+  if (given.max_readers != 0) options.max_readers = given.max_readers;
   return options;
 }
 
-// A policy that works in a daemon, where nobody knows the future, nor files before they are looked up.
-absl::StatusOr<PolicySpec> PolicyOf(const char* text) {
+// Reads a policy's spec. What `per-file` says of files goes to the rules, since a daemon does not know its files before
+// they are looked up, and its base is the policy; one that has to know the future is refused.
+absl::StatusOr<PolicySpec> PolicyOf(const char* text, FileRuleOptions& rules) {
   absl::StatusOr<PolicySpec> spec = ParsePolicySpec(text == nullptr ? PolicySpec().text() : text);
   if (!spec.ok()) return spec;
-  const absl::Status status = Dispatch<HashIndex>(*spec, [&]<class Named>(const typename Named::Options&) {
+  const absl::Status status = Dispatch<HashIndex>(*spec, [&]<class Named>(const typename Named::Options& options) {
+    if constexpr (std::is_base_of_v<FileRuleOptions, typename Named::Options>) rules = options;
     if constexpr (NeedsNextUse<Named>) return spec->Error("it has to know the future, so it works in replay only");
-    if constexpr (SeesFiles<Named>) return spec->Error("it has to know all files beforehand");
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
-  return spec;
+  if (spec->base().empty()) return spec;
+  std::string base = spec->base();
+  char separator = ':';
+  for (const PolicySpec::Option& option : spec->options()) {
+    const auto fields = PerFileRules::Fields();
+    if (std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return field.name == option.key; }))
+      continue;
+    absl::StrAppend(&base, std::string(1, std::exchange(separator, ',')), option.key, "=", option.value);
+  }
+  return ParsePolicySpec(base);
 }
 
 absl::StatusOr<std::unique_ptr<AnyAllocator>> MakeAllocator(const daxcache_options& given,
-                                                            const AllocatorOptions& options) {
-  if (const absl::Status status = options.Validate(); !status.ok()) return status;
-  absl::StatusOr<PolicySpec> spec = PolicyOf(given.policy);
-  if (!spec.ok()) return spec.status();
-  const P::Options policy{.spec = *std::move(spec)};
+                                                            const AllocatorOptions& options, const P::Options& policy) {
   switch (given.backend) {
     case DAXCACHE_BACKEND_MMAP: {
       const ByteSize whole = options.max_window.bytes() != 0 ? options.max_window : options.window;
@@ -230,8 +279,14 @@ int ErrnoOf(const absl::Status& status) {
   }
 }
 
-// --- the boundary
-// -----------------------------------------------------------------------------------------------------
+constexpr std::uint32_t kAccess = DAXCACHE_READ | DAXCACHE_WRITE;
+
+daxcache_pin PinOf(const Pinned& pinned) {
+  return {
+      .slot = ToIndex(pinned.slot), .reserved = 0, .window_offset = pinned.window_offset, .address = pinned.address};
+}
+
+// --- the boundary ----------------------------------------------------------------------------------------------------
 
 // Nothing is thrown at a C program: what Abseil and the standard library throw is that there is no memory, or no lock.
 template <class Body>
@@ -274,19 +329,47 @@ class FuseCallbacks {
 
 // The handles.
 struct daxcache_window {
-  std::unique_ptr<daxcache::AnyAllocator> allocator;
   daxcache::FileLocks locks;
+  daxcache::RangeSize range;
+  void (*on_event)(void*, const daxcache_event*) = nullptr;
+  void* event_context = nullptr;
+  std::unique_ptr<daxcache::AnyAllocator> allocator;  // tells of events until it is gone
+};
+
+struct daxcache_reader {
+  std::unique_ptr<daxcache::AnyReader> reader;
   daxcache::RangeSize range;
 };
 
 namespace daxcache {
 namespace {
 
+void Tell(void* context, const Event& event) {
+  const auto* const window = static_cast<const daxcache_window*>(context);
+  const daxcache_event told{.kind = static_cast<std::uint32_t>(event.kind),
+                            .write = event.write,
+                            .slot = ToIndex(event.slot),
+                            .file = ToIndex(event.range.file),
+                            .index = event.range.index};
+  window->on_event(window->event_context, &told);
+}
+static_assert(static_cast<int>(EventKind::kHit) == DAXCACHE_EVENT_HIT &&
+              static_cast<int>(EventKind::kReclaim) == DAXCACHE_EVENT_RECLAIM);
+
 absl::Status Make(const daxcache_options& given, daxcache_window& window) {
-  const absl::StatusOr<AllocatorOptions> options = AllocatorOptionsOf(given);
+  absl::StatusOr<AllocatorOptions> options = AllocatorOptionsOf(given);
   if (!options.ok()) return options.status();
+  absl::StatusOr<PolicySpec> spec = PolicyOf(given.policy, options->rules);
+  if (!spec.ok()) return spec.status();
+  if (const absl::Status status = options->Validate(); !status.ok()) return status;
   window.range = options->range;
-  auto allocator = MakeAllocator(given, *options);
+  window.on_event = given.on_event;
+  window.event_context = given.event_context;
+  if (given.on_event != nullptr) {
+    options->on_event = &Tell;
+    options->event_context = &window;
+  }
+  auto allocator = MakeAllocator(given, *options, {.spec = *std::move(spec)});
   if (allocator.ok()) window.allocator = *std::move(allocator);
   return allocator.status();
 }
@@ -316,6 +399,16 @@ int daxcache_identify(int fd, daxcache_identity* identity, std::int64_t* size) {
   *identity = {{static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino), 0}};
   if (size != nullptr) *size = status.st_size;
   return 0;
+}
+
+int daxcache_file_number(daxcache_window* window, const daxcache_identity* identity, std::uint32_t* file) {
+  return daxcache::Guarded([&] {
+    if (identity == nullptr || file == nullptr) return -EINVAL;
+    const daxcache::FileId number = window->allocator->files().Intern(daxcache::IdentityOf(*identity));
+    if (number == daxcache::kNoFile) return -ENFILE;
+    *file = daxcache::ToIndex(number);
+    return 0;
+  });
 }
 
 int daxcache_create(const daxcache_options* options, daxcache_window** window, char* why, std::size_t why_bytes) {
@@ -354,7 +447,7 @@ int daxcache_setup(daxcache_window* window, const daxcache_setup_request* reques
     daxcache_setup_request given;
     daxcache_setup_request_init(&given);
     if (const int error = daxcache::Take(request, given); error != 0) return error;
-    if (given.access & ~std::uint32_t{DAXCACHE_READ | DAXCACHE_WRITE}) return -EINVAL;
+    if (given.access & ~daxcache::kAccess) return -EINVAL;
     const daxcache::FileIdentity identity = daxcache::IdentityOf(given.identity);
     const auto lock = window->locks.Use(identity);
     const daxcache::FileId file = window->allocator->files().Intern(identity);
@@ -396,6 +489,103 @@ int daxcache_evict(daxcache_window* window, const daxcache_identity* identity) {
   return daxcache::Guarded([&] {
     if (identity == nullptr) return -EINVAL;
     return daxcache::EvictFile(*window->allocator, window->locks, daxcache::IdentityOf(*identity));
+  });
+}
+
+int daxcache_map(daxcache_window* window, const daxcache_map_request* request, daxcache_pin* pin) {
+  return daxcache::Guarded([&] {
+    daxcache_map_request given;
+    daxcache_map_request_init(&given);
+    if (const int error = daxcache::Take(request, given); error != 0) return error;
+    if (pin == nullptr || (given.access & ~daxcache::kAccess)) return -EINVAL;
+    daxcache::Pinned pinned;
+    const int error =
+        window->allocator->Map({.file = daxcache::FileId{given.file},
+                                .fd = given.fd,
+                                .file_offset = given.file_offset,
+                                .op = given.access & DAXCACHE_WRITE ? daxcache::Op::kWrite : daxcache::Op::kRead,
+                                .file_size = given.file_size,
+                                .time_ns = given.time_ns},
+                               &pinned);
+    if (error == 0) *pin = daxcache::PinOf(pinned);
+    return error;
+  });
+}
+
+void daxcache_unpin(daxcache_window* window, const daxcache_pin* pin) {
+  (void)daxcache::Guarded([&] {
+    window->allocator->Unpin(
+        {.slot = daxcache::SlotId{pin->slot}, .window_offset = pin->window_offset, .address = pin->address});
+    return 0;
+  });
+}
+
+int daxcache_reader_create(daxcache_window* window, daxcache_reader** reader) {
+  if (reader == nullptr) return -EINVAL;
+  *reader = nullptr;
+  return daxcache::Guarded([&] {
+    auto made = std::make_unique<daxcache_reader>();
+    made->reader = window->allocator->MakeReader();
+    if (made->reader == nullptr) return -EAGAIN;
+    made->range = window->range;
+    *reader = made.release();
+    return 0;
+  });
+}
+
+void daxcache_reader_destroy(daxcache_reader* reader) {
+  delete reader;
+}
+
+int daxcache_reader_pin(daxcache_reader* reader, std::uint32_t file, std::uint64_t file_offset, std::uint32_t access,
+                        std::int64_t time_ns, daxcache_pin* pin) {
+  return daxcache::Guarded([&] {
+    if (pin == nullptr || (access & ~daxcache::kAccess)) return -EINVAL;
+    const daxcache::Touch touch{.file = daxcache::FileId{file},
+                                .op = access & DAXCACHE_WRITE ? daxcache::Op::kWrite : daxcache::Op::kRead,
+                                .time_ns = time_ns};
+    daxcache::Pinned pinned;
+    if (!reader->reader->Pin({touch.file, file_offset >> reader->range.shift()}, touch, &pinned)) return 0;
+    *pin = daxcache::PinOf(pinned);
+    return 1;
+  });
+}
+
+int daxcache_size_changed(daxcache_window* window, const daxcache_identity* identity, std::uint64_t file_size, int fd) {
+  return daxcache::Guarded([&] {
+    if (identity == nullptr) return -EINVAL;
+    const daxcache::FileIdentity known = daxcache::IdentityOf(*identity);
+    const auto lock = window->locks.Use(known);
+    const daxcache::FileId file = window->allocator->files().Find(known);
+    return file == daxcache::kNoFile ? 0 : window->allocator->OnSizeChanged(file, file_size, fd);
+  });
+}
+
+int daxcache_repair_fault(daxcache_window* window, void* address) {
+  return window->allocator->RepairFault(address);
+}
+
+int daxcache_grow(daxcache_window* window, std::uint32_t ranges) {
+  return daxcache::Guarded([&] { return window->allocator->Grow(ranges).ok() ? 0 : -EINVAL; });
+}
+
+int daxcache_shrink(daxcache_window* window, std::uint32_t ranges) {
+  return daxcache::Guarded([&] { return window->allocator->Shrink(ranges).ok() ? 0 : -EINVAL; });
+}
+
+int daxcache_tick(daxcache_window* window, std::int64_t now_ns) {
+  return daxcache::Guarded([&] { return window->allocator->Tick(now_ns) ? 1 : 0; });
+}
+
+int daxcache_uses_dax(daxcache_window* window, const daxcache_identity* identity, const char* path,
+                      std::uint64_t file_size) {
+  return daxcache::Guarded([&] {
+    if (identity == nullptr || path == nullptr) return -EINVAL;
+    const daxcache::FileIdentity known = daxcache::IdentityOf(*identity);
+    const auto lock = window->locks.Use(known);
+    const daxcache::FileId file = window->allocator->files().Intern(known);
+    if (file == daxcache::kNoFile) return -ENFILE;
+    return window->allocator->UsesDax(file, path, file_size) ? 1 : 0;
   });
 }
 

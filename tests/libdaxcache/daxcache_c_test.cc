@@ -189,8 +189,10 @@ TEST_F(CInterfaceTest, RefusesOptionsWithAReason) {
   refused(-EINVAL, "did you mean \"lru\"");
   options_.policy = "belady";
   refused(-EINVAL, "future");
-  options_.policy = "per-file:base=lru";
-  refused(-EINVAL, "beforehand");
+  options_.policy = "per-file:base=belady";
+  refused(-EINVAL, "future");
+  options_.policy = "per-file:base=lru,min=x";
+  refused(-EINVAL, "min");
   options_.flags = std::uint64_t{1} << 40;
   refused(-EINVAL, "flags");
   options_.backend = 17;
@@ -271,8 +273,133 @@ TEST_F(CInterfaceTest, RefusesRequests) {
   EXPECT_EQ(Statistics().mapped, 0u);
 }
 
-// --- other backends
-// ---------------------------------------------------------------------------------------------------
+// --- the library chooses
+// ----------------------------------------------------------------------------------------------
+
+TEST_F(CInterfaceTest, FindsOrMapsAndPins) {
+  options_.window_bytes = 2 * kRange;
+  options_.policy = "lru";
+  ASSERT_EQ(Create(), 0) << why_.data();
+  daxcache_identity identity;
+  std::int64_t size = 0;
+  ASSERT_EQ(daxcache_identify(file_.fd(), &identity, &size), 0);
+  EXPECT_EQ(size, std::int64_t{4 * kRange});
+  std::uint32_t file = UINT32_MAX;
+  ASSERT_EQ(daxcache_file_number(window_, &identity, &file), 0);
+
+  daxcache_map_request request;
+  daxcache_map_request_init(&request);
+  request.file = file;
+  request.fd = file_.fd();
+  request.access = DAXCACHE_READ;
+  const auto map = [&](std::uint64_t offset, daxcache_pin* pin) {
+    request.file_offset = offset;
+    return daxcache_map(window_, &request, pin);
+  };
+  std::array<daxcache_pin, 3> pins;
+  ASSERT_EQ(map(kRange + 5, &pins[0]), 0);
+  EXPECT_EQ(PageAt(pins[0].window_offset), kRange / 4096);
+  EXPECT_EQ(pins[0].address, static_cast<std::byte*>(daxcache_address(window_)) + pins[0].window_offset);
+  ASSERT_EQ(map(2 * kRange, &pins[1]), 0);
+  EXPECT_EQ(map(3 * kRange, &pins[2]), -EBUSY) << "both ranges are pinned";
+
+  daxcache_reader* reader = nullptr;
+  ASSERT_EQ(daxcache_reader_create(window_, &reader), 0);
+  daxcache_pin found;
+  EXPECT_EQ(daxcache_reader_pin(reader, file, kRange, DAXCACHE_READ, 0, &found), 1);
+  EXPECT_EQ(found.slot, pins[0].slot);
+  daxcache_unpin(window_, &found);
+  EXPECT_EQ(daxcache_reader_pin(reader, file, kRange, DAXCACHE_WRITE, 0, &found), 0) << "it is read-only";
+  EXPECT_EQ(daxcache_reader_pin(reader, file, 0, DAXCACHE_READ, 0, &found), 0) << "it is not mapped";
+  EXPECT_EQ(daxcache_reader_pin(reader, file, 0, 4, 0, &found), -EINVAL);
+  EXPECT_EQ(daxcache_reader_pin(reader, file, 0, DAXCACHE_READ, 0, nullptr), -EINVAL);
+  daxcache_reader_destroy(reader);
+
+  daxcache_unpin(window_, &pins[1]);
+  EXPECT_EQ(map(3 * kRange, &pins[1]), 0);
+  EXPECT_EQ(PageAt(pins[1].window_offset), 3 * kRange / 4096);
+  for (const int i : {0, 1}) daxcache_unpin(window_, &pins[static_cast<std::size_t>(i)]);
+  request.access = 4;
+  EXPECT_EQ(map(0, &pins[2]), -EINVAL);
+  request.access = DAXCACHE_READ;
+  EXPECT_EQ(map(0, nullptr), -EINVAL);
+}
+
+TEST_F(CInterfaceTest, ReadersAreLimited) {
+  options_.max_readers = 1;
+  ASSERT_EQ(Create(), 0) << why_.data();
+  daxcache_reader* reader = nullptr;
+  ASSERT_EQ(daxcache_reader_create(window_, &reader), 0);
+  daxcache_reader* second = nullptr;
+  EXPECT_EQ(daxcache_reader_create(window_, &second), -EAGAIN);
+  EXPECT_EQ(second, nullptr);
+  daxcache_reader_destroy(reader);
+}
+
+TEST_F(CInterfaceTest, RepairsPastTheEndOfAFile) {
+  ASSERT_EQ(Create(), 0);
+  const daxcache_setup_request request = Request(3, 0);
+  ASSERT_EQ(daxcache_setup(window_, &request), 0);
+  ASSERT_EQ(::ftruncate(file_.fd(), 3 * kRange + 4096), 0);
+  auto* const address = static_cast<std::byte*>(daxcache_address(window_));
+  EXPECT_EQ(daxcache_repair_fault(window_, address + 8192), 0);
+  EXPECT_EQ(PageAt(8192), 0u);
+  EXPECT_EQ(PageAt(0), 3 * kRange / 4096);
+  EXPECT_EQ(daxcache_repair_fault(window_, address + kRange), -EFAULT);
+  ASSERT_EQ(::ftruncate(file_.fd(), 4 * kRange), 0);
+  const std::uint64_t page = 77;
+  ASSERT_EQ(::pwrite(file_.fd(), &page, sizeof page, 3 * kRange + 8192), ssize_t{sizeof page});
+  EXPECT_EQ(daxcache_size_changed(window_, &request.identity, 4 * kRange, file_.fd()), 0);
+  EXPECT_EQ(PageAt(8192), 77u);
+  EXPECT_EQ(daxcache_size_changed(window_, nullptr, 0, -1), -EINVAL);
+}
+
+TEST_F(CInterfaceTest, GrowsAndShrinks) {
+  options_.max_window_bytes = 2 * kWindow;
+  ASSERT_EQ(Create(), 0) << why_.data();
+  const daxcache_setup_request request = Request(1, 9);
+  EXPECT_EQ(daxcache_setup(window_, &request), -ERANGE);
+  EXPECT_EQ(daxcache_grow(window_, 8), 0);
+  EXPECT_EQ(daxcache_setup(window_, &request), 0);
+  EXPECT_EQ(daxcache_grow(window_, 1), -EINVAL);
+  EXPECT_EQ(daxcache_shrink(window_, 7), 0);
+  EXPECT_EQ(Statistics().mapped, 0u);
+  EXPECT_EQ(daxcache_tick(window_, 1), 0);
+}
+
+TEST_F(CInterfaceTest, SaysWhichFilesUseTheWindow) {
+  options_.policy = "per-file:base=random,seed=7,min=32K";
+  ASSERT_EQ(Create(), 0) << why_.data();
+  const daxcache_identity small{{1, 1, 0}};
+  const daxcache_identity large{{1, 2, 0}};
+  EXPECT_EQ(daxcache_uses_dax(window_, &small, "/a", 100), 0);
+  EXPECT_EQ(daxcache_uses_dax(window_, &large, "/b", 1 << 20), 1);
+  EXPECT_EQ(daxcache_uses_dax(window_, &small, "/a", 1 << 20), 0) << "until it is evicted";
+  EXPECT_EQ(daxcache_evict(window_, &small), 0);
+  EXPECT_EQ(daxcache_uses_dax(window_, &small, "/a", 1 << 20), 1);
+  EXPECT_EQ(daxcache_uses_dax(window_, nullptr, "/a", 1), -EINVAL);
+  EXPECT_EQ(daxcache_uses_dax(window_, &small, nullptr, 1), -EINVAL);
+}
+
+TEST_F(CInterfaceTest, TellsOfEvents) {
+  std::vector<daxcache_event> events;
+  options_.event_context = &events;
+  options_.on_event = [](void* context, const daxcache_event* event) {
+    static_cast<std::vector<daxcache_event>*>(context)->push_back(*event);
+  };
+  ASSERT_EQ(Create(), 0);
+  const daxcache_setup_request request = Request(3, 5, DAXCACHE_WRITE);
+  ASSERT_EQ(daxcache_setup(window_, &request), 0);
+  ASSERT_FALSE(events.empty());
+  const daxcache_event event = events.back();
+  EXPECT_EQ(event.kind, std::uint32_t{DAXCACHE_EVENT_SETUP});
+  EXPECT_EQ(event.write, 1u);
+  EXPECT_EQ(event.slot, 5u);
+  EXPECT_EQ(event.index, 3u);
+  daxcache_destroy(std::exchange(window_, nullptr));  // before the events are
+}
+
+// --- other backends --------------------------------------------------------------------------------------------------
 
 TEST_F(CInterfaceTest, CallsBackToMap) {
   options_.backend = DAXCACHE_BACKEND_CALLBACKS;
@@ -329,8 +456,7 @@ TEST_F(CInterfaceTest, EveryPolicyOfADaemon) {
   }
 }
 
-// --- FUSE messages
-// ----------------------------------------------------------------------------------------------------
+// --- FUSE messages ---------------------------------------------------------------------------------------------------
 
 struct Daemon {
   static int Resolve(void* context, std::uint64_t nodeid, int writable, daxcache_resolved* resolved) {

@@ -44,8 +44,9 @@ extern "C" {
 
 typedef struct daxcache_window daxcache_window;
 typedef struct daxcache_fuse daxcache_fuse;
+typedef struct daxcache_reader daxcache_reader;
 
-// "0.1.0": of the library, not of this header.
+// Of the library, not of this header: "MAJOR.MINOR.PATCH".
 DAXCACHE_API const char* daxcache_version(void);
 
 // --- files and places ------------------------------------------------------------------------------------------------
@@ -61,6 +62,11 @@ typedef struct daxcache_extent {
   uint64_t offset;
   uint64_t length;  // in daxcache_remove, UINT64_MAX: to the window's end
 } daxcache_extent;
+
+// The number that the window knows a file by, for the functions that want one: the same until the file is evicted, and
+// then perhaps another file's. ENFILE: there are no more numbers.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_file_number(daxcache_window* window, const daxcache_identity* identity,
+                                                     uint32_t* file);
 
 // The identity (device and inode) and size of an open file, by fstat(2). Unique among files that are mapped, since a
 // file that is mapped keeps its inode. `size` may be NULL.
@@ -84,6 +90,24 @@ enum daxcache_flags {
                                               // `unmap` takes any extents
 };
 
+enum daxcache_event_kind {
+  DAXCACHE_EVENT_HIT = 0,
+  DAXCACHE_EVENT_MISS = 1,
+  DAXCACHE_EVENT_BYPASS = 2,   // a miss that the policy did not admit
+  DAXCACHE_EVENT_SETUP = 3,    // of a free place
+  DAXCACHE_EVENT_UPGRADE = 4,  // from read-only to writable
+  DAXCACHE_EVENT_REMOVE = 5,
+  DAXCACHE_EVENT_RECLAIM = 6,  // for another range, or because the file or the place went away
+};
+
+typedef struct daxcache_event {
+  uint32_t kind;   // enum daxcache_event_kind
+  uint32_t write;  // not 0: of the access, or of the mapping
+  uint32_t slot;   // window offset / range; UINT32_MAX for a miss and a bypass
+  uint32_t file;   // its number
+  uint64_t index;  // file offset / range
+} daxcache_event;
+
 typedef struct daxcache_options {
   size_t size;                // of this struct
   uint64_t flags;             // enum daxcache_flags
@@ -91,10 +115,12 @@ typedef struct daxcache_options {
   uint64_t max_window_bytes;  // 0: as window_bytes
   uint64_t range_bytes;       // 0: 2 MiB, as Linux has it
   uint64_t seed;              // of hashes: a random number where a guest may choose files and ranges
-  const char* policy;         // a spec, such as "lru" or "per-file:base=arc,min=32K"; NULL: "linux"
-  uint64_t map_budget;        // VMAs for this window; 0: vm.max_map_count less what the process has mapped
-  uint64_t max_kept;          // DAXCACHE_LAZY_UNMAP: ranges kept at most; 0: any number
-  int64_t idle_ns;            // … and for how long, at a daxcache_tick; 0: for ever
+  // A spec, such as "lru"; NULL: "linux". With "per-file:base=lru,min=32K" the policy is the base, and the rest says
+  // for which files daxcache_uses_dax answers yes.
+  const char* policy;
+  uint64_t map_budget;  // VMAs for this window; 0: vm.max_map_count less what the process has mapped
+  uint64_t max_kept;    // DAXCACHE_LAZY_UNMAP: ranges kept at most; 0: any number
+  int64_t idle_ns;      // … and for how long, at a daxcache_tick; 0: for ever
 
   uint32_t backend;  // enum daxcache_backend
   // MMAP: where the window is, max_window_bytes long, reserved by the caller; NULL: the library reserves it.
@@ -109,6 +135,11 @@ typedef struct daxcache_options {
   // the first error.
   int (*map)(void* context, const daxcache_extent* window, int fd, uint64_t file_offset, int writable);
   int (*unmap)(void* context, const daxcache_extent* extents, size_t count);
+
+  uint32_t max_readers;  // at once; 0: 64
+  // Told of every event, one after another, under a lock: it may not call the library.
+  void (*on_event)(void* event_context, const daxcache_event* event);
+  void* event_context;
 } daxcache_options;
 
 static inline void daxcache_options_init(daxcache_options* options) {
@@ -162,8 +193,85 @@ DAXCACHE_API DAXCACHE_CHECK int daxcache_remove(daxcache_window* window, const d
 // FUSE_DESTROY, or a reset of the device.
 DAXCACHE_API int daxcache_remove_all(daxcache_window* window);
 
-// The file went away: its last FORGET, or its last name. A file that never was mapped is none.
+// The file went away: its last FORGET, or its last name. What is pinned goes with the last daxcache_unpin. A file that
+// never was mapped is none.
 DAXCACHE_API int daxcache_evict(daxcache_window* window, const daxcache_identity* identity);
+
+// --- the library chooses the place
+// ------------------------------------------------------------------------------------
+
+typedef struct daxcache_map_request {
+  size_t size;           // of this struct
+  uint32_t file;         // its number
+  int fd;                // open for what `access` says; not closed
+  uint64_t file_offset;  // of the access: its range is mapped whole
+  uint32_t access;       // enum daxcache_access
+  int64_t file_size;     // bytes; -1: not known
+  int64_t time_ns;
+} daxcache_map_request;
+
+static inline void daxcache_map_request_init(daxcache_map_request* request) {
+  memset(request, 0, sizeof *request);
+  request->size = sizeof *request;
+  request->fd = -1;
+  request->file_size = -1;
+}
+
+// A range that stays where it is until it is unpinned.
+typedef struct daxcache_pin {
+  uint32_t slot;
+  uint32_t reserved;
+  uint64_t window_offset;  // of the range
+  void* address;           // … in this address space, or NULL if the window is elsewhere
+} daxcache_pin;
+
+// Finds the range or maps it, in a free place or in that of the policy's victim, and pins it. EOPNOTSUPP: the policy
+// does not admit it, access the file without the window; EBUSY: everything is pinned.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_map(daxcache_window* window, const daxcache_map_request* request,
+                                             daxcache_pin* pin);
+DAXCACHE_API void daxcache_unpin(daxcache_window* window, const daxcache_pin* pin);
+
+// What a thread looks at the window with: it pins what is mapped already, without a lock. Its calls come one at a time.
+// EAGAIN: there are max_readers.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_reader_create(daxcache_window* window, daxcache_reader** reader);
+// Before the window's own end. NULL is none.
+DAXCACHE_API void daxcache_reader_destroy(daxcache_reader* reader);
+
+// 1: pinned, and writable if `access` says so; 0: it is not mapped, or not so: daxcache_map; or a negative errno.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_reader_pin(daxcache_reader* reader, uint32_t file, uint64_t file_offset,
+                                                    uint32_t access, int64_t time_ns, daxcache_pin* pin);
+
+// --- the ends of files
+// ------------------------------------------------------------------------------------------------
+
+// The file has `file_size` bytes now. Where it grew, ranges that had been given zero pages past the old end show the
+// file again: mapped from `fd`, or if that is -1 from what is still mapped of them.
+DAXCACHE_API int daxcache_size_changed(daxcache_window* window, const daxcache_identity* identity, uint64_t file_size,
+                                       int fd);
+
+// To be called where an access to the window faulted: from a handler of SIGBUS, or after KVM_RUN's EFAULT. Past the end
+// of a file zero pages are put there: 0, try the access again. EFAULT: nothing is mapped there, or it is not in this
+// address space; EIO: something else is wrong. Async-signal-safe.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_repair_fault(daxcache_window* window, void* address);
+
+// --- the window's size and upkeep
+// -------------------------------------------------------------------------------------
+
+// By so many ranges, up to max_window_bytes. EINVAL: too many.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_grow(daxcache_window* window, uint32_t ranges);
+DAXCACHE_API DAXCACHE_CHECK int daxcache_shrink(daxcache_window* window, uint32_t ranges);
+
+// To be called now and then: unmaps what was kept for too long, and tries again what could not be unmapped. 1: there is
+// more to do; 0: there is not.
+DAXCACHE_API int daxcache_tick(daxcache_window* window, int64_t now_ns);
+
+// --- which files use the window
+// ---------------------------------------------------------------------------------------
+
+// Whether FUSE_ATTR_DAX is set in a file's attributes: 1, 0, or a negative errno. Asked at LOOKUP and GETATTR, and the
+// same answer until the file is evicted.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_uses_dax(daxcache_window* window, const daxcache_identity* identity,
+                                                  const char* path, uint64_t file_size);
 
 // --- FUSE messages ---------------------------------------------------------------------------------------------------
 
