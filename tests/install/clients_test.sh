@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what was built into a folder of its own and uses it as somebody else would: by find_package, by pkg-config,
-# by add_subdirectory. Arguments: the build folder, the source folder, the C++ compiler.
+# by add_subdirectory. Arguments: the build folder, the source folder, the C++ and the C compiler.
 set -euo pipefail
-build=$1 source=$2 cxx=$3
+build=$1 source=$2 cxx=$3 cc=$4
 here=$source/tests/install
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,6 +28,8 @@ cmake -S "$here/find_package" -B "$work/find" -G Ninja -DCMAKE_CXX_COMPILER="$cx
 cmake --build "$work/find"
 "$work/find/window_client"
 "$work/find/traces_client" "$work"
+"$work/find/c_client"
+"$work/find/c_client_static"
 
 say pkg-config
 read -ra window_flags < <(pkg-config --cflags --libs daxcache)
@@ -38,6 +40,15 @@ read -ra traces_flags < <(pkg-config --cflags --libs daxcache-traces)
 "$work/traces_client" "$work"
 version=$(pkg-config --modversion daxcache)
 grep -qF "\"$version\"" "$source/libdaxcache/include/daxcache/version.h"
+
+say 'pkg-config, in C: the shared library, then the archive'
+read -ra c_flags < <(pkg-config --cflags --libs libdaxcache)
+c_warnings=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+"$cc" "${c_warnings[@]}" "$here/c_client.c" "${c_flags[@]}" -o "$work/c_client"
+LD_LIBRARY_PATH=$(dirname "$(find "$work/prefix" -name libdaxcache.so)") "$work/c_client"
+read -ra static_flags < <(pkg-config --static --cflags --libs libdaxcache)
+"$cc" "${c_warnings[@]}" "$here/c_client.c" "${static_flags[@]/-ldaxcache/-l:libdaxcache.a}" -o "$work/c_client_static"
+"$work/c_client_static"
 
 say add_subdirectory
 cmake -S "$here/add_subdirectory" -B "$work/sub" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DDAXCACHE_SOURCE_DIR="$source" \
