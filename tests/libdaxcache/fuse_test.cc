@@ -142,8 +142,8 @@ class FuseTest : public testing::Test {
     return header.error;
   }
   std::ptrdiff_t Send(std::span<const std::byte> request) { return adapter_.Handle(request, {}); }
-  int SetUp(const FuseSetupMapping& body) { return Ask(SetupMappingRequest(kUnique, kNode, body)); }
-  int Remove(const std::vector<FuseRemoveMappingEntry>& entries) {
+  int SendSetUp(const FuseSetupMapping& body) { return Ask(SetupMappingRequest(kUnique, kNode, body)); }
+  int SendRemove(const std::vector<FuseRemoveMappingEntry>& entries) {
     return Ask(RemoveMappingRequest(kUnique, kNode, entries));
   }
   static void SetCount(std::vector<std::byte>& request, std::uint32_t count) {
@@ -197,7 +197,7 @@ TEST_F(FuseTest, TheFileHandleIsIgnored) {
   FuseSetupMapping body = kRead;
   for (const std::uint64_t fh : {std::uint64_t{0}, std::uint64_t{42}, kAll}) {
     body.fh = fh;
-    EXPECT_EQ(SetUp(body), 0);
+    EXPECT_EQ(SendSetUp(body), 0);
   }
   EXPECT_THAT(allocator_.set_up, SizeIs(3));
 }
@@ -206,7 +206,7 @@ TEST_F(FuseTest, FlagsSayWhatIsAskedFor) {
   FuseSetupMapping body = kRead;
   for (const auto& [flags, writable] : {std::pair(0u, false), {1u, true}, {2u, false}, {3u, true}}) {
     body.flags = flags;
-    EXPECT_EQ(SetUp(body), 0);
+    EXPECT_EQ(SendSetUp(body), 0);
     EXPECT_EQ(allocator_.set_up.back().writable, writable) << flags;
     EXPECT_EQ(caller_.resolved.back().second, writable) << flags;
   }
@@ -216,16 +216,16 @@ TEST_F(FuseTest, UnknownFlagsAreRefused) {
   FuseSetupMapping body = kRead;
   for (const std::uint64_t flag : {std::uint64_t{4}, std::uint64_t{1} << 32, std::uint64_t{1} << 63}) {
     body.flags = flag | 2;
-    EXPECT_EQ(SetUp(body), -EINVAL);
+    EXPECT_EQ(SendSetUp(body), -EINVAL);
   }
   ExpectIdle();
 }
 
 TEST_F(FuseTest, AWriteThatTheFileDoesNotAllowIsEacces) {
   caller_.answer.writable_allowed = false;
-  EXPECT_EQ(SetUp(kWrite), -EACCES);
+  EXPECT_EQ(SendSetUp(kWrite), -EACCES);
   EXPECT_TRUE(allocator_.idle());
-  EXPECT_EQ(SetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
 }
 
 TEST_F(FuseTest, AWriteOnAReadOnlyShareIsErofs) {
@@ -238,7 +238,7 @@ TEST_F(FuseTest, AWriteOnAReadOnlyShareIsErofs) {
 TEST_F(FuseTest, WhatTheCallerRefusesIsTheAnswer) {
   for (const int error : {-ENOENT, -EMFILE, -ESTALE, -EACCES}) {
     caller_.answer.error = error;
-    EXPECT_EQ(SetUp(kRead), error);
+    EXPECT_EQ(SendSetUp(kRead), error);
   }
   EXPECT_TRUE(allocator_.idle());
 }
@@ -246,7 +246,7 @@ TEST_F(FuseTest, WhatTheCallerRefusesIsTheAnswer) {
 TEST_F(FuseTest, WhatTheAllocatorRefusesIsTheAnswer) {
   for (const int error : {-ENOMEM, -EINVAL, -ENXIO, -EAGAIN}) {
     allocator_.answer = error;
-    EXPECT_EQ(SetUp(kRead), error);
+    EXPECT_EQ(SendSetUp(kRead), error);
   }
 }
 
@@ -255,9 +255,9 @@ TEST_F(FuseTest, ErrorsThatAreNoneOfLinuxBecomeEio) {
   for (const int error : {1, ENOMEM, -512, -4096, INT_MIN, INT_MAX}) {
     caller_.answer.error = 0;
     allocator_.answer = error;
-    EXPECT_EQ(SetUp(kRead), -EIO) << error;
+    EXPECT_EQ(SendSetUp(kRead), -EIO) << error;
     caller_.answer.error = error;
-    EXPECT_EQ(SetUp(kRead), -EIO) << error;
+    EXPECT_EQ(SendSetUp(kRead), -EIO) << error;
   }
 }
 
@@ -267,7 +267,7 @@ TEST_F(FuseTest, OffsetsArePassedOnUnchanged) {
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4095}, kAll, kAll - 4095}) {
     for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, kRange, std::uint64_t{1} << 63, kAll}) {
       allocator_.answer = -EINVAL;
-      EXPECT_EQ(SetUp({.foffset = offset, .len = length, .flags = 2, .moffset = kAll - offset}), -EINVAL);
+      EXPECT_EQ(SendSetUp({.foffset = offset, .len = length, .flags = 2, .moffset = kAll - offset}), -EINVAL);
       EXPECT_EQ(allocator_.set_up.back().file_offset, offset);
       EXPECT_EQ(allocator_.set_up.back().length, length);
       EXPECT_EQ(allocator_.set_up.back().window_offset, kAll - offset);
@@ -277,8 +277,8 @@ TEST_F(FuseTest, OffsetsArePassedOnUnchanged) {
 
 // Daemons that answer an overlap with EEXIST break the upgrade from read-only to writable.
 TEST_F(FuseTest, AnUpgradeIsASecondSetUpOverTheFirst) {
-  EXPECT_EQ(SetUp(kRead), 0);
-  EXPECT_EQ(SetUp(kWrite), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kWrite), 0);
   ASSERT_THAT(allocator_.set_up, SizeIs(2));
   EXPECT_EQ(allocator_.set_up[0].file, allocator_.set_up[1].file);
   EXPECT_EQ(allocator_.set_up[0].window_offset, allocator_.set_up[1].window_offset);
@@ -290,7 +290,7 @@ TEST_F(FuseTest, TwoSharesAreNotMixedUp) {
   FakeAllocator other_allocator;
   FakeCaller other_caller;
   Adapter other(other_allocator, other_caller);
-  EXPECT_EQ(SetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
   EXPECT_EQ(other.SetUp(7, kWrite), 0);
   EXPECT_THAT(caller_.resolved, ElementsAre(std::pair(kNode, false)));
   EXPECT_THAT(other_caller.resolved, ElementsAre(std::pair(std::uint64_t{7}, true)));
@@ -303,28 +303,28 @@ TEST_F(FuseTest, TwoSharesAreNotMixedUp) {
 TEST_F(FuseTest, OwnedDescriptorsAreClosedWhateverHappens) {
   caller_.answer.owned = true;
   const std::size_t before = OpenDescriptors();
-  EXPECT_EQ(SetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
   EXPECT_FALSE(IsOpen(caller_.given));
   allocator_.answer = -ENOMEM;
-  EXPECT_EQ(SetUp(kRead), -ENOMEM);
+  EXPECT_EQ(SendSetUp(kRead), -ENOMEM);
   EXPECT_FALSE(IsOpen(caller_.given));
   caller_.answer.writable_allowed = false;
-  EXPECT_EQ(SetUp(kWrite), -EACCES);
+  EXPECT_EQ(SendSetUp(kWrite), -EACCES);
   EXPECT_FALSE(IsOpen(caller_.given));
   caller_.answer.error = -EIO;
-  EXPECT_EQ(SetUp(kRead), -EIO);
+  EXPECT_EQ(SendSetUp(kRead), -EIO);
   EXPECT_FALSE(IsOpen(caller_.given));
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
 TEST_F(FuseTest, BorrowedDescriptorsAreNeverClosed) {
-  EXPECT_EQ(SetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
   allocator_.answer = -ENOMEM;
-  EXPECT_EQ(SetUp(kRead), -ENOMEM);
+  EXPECT_EQ(SendSetUp(kRead), -ENOMEM);
   caller_.answer.writable_allowed = false;
-  EXPECT_EQ(SetUp(kWrite), -EACCES);
+  EXPECT_EQ(SendSetUp(kWrite), -EACCES);
   caller_.answer.error = -EIO;
-  EXPECT_EQ(SetUp(kRead), -EIO);
+  EXPECT_EQ(SendSetUp(kRead), -EIO);
   EXPECT_TRUE(IsOpen(caller_.given));
 }
 
@@ -332,7 +332,7 @@ TEST_F(FuseTest, NoDescriptorIsEbadf) {
   caller_.give_descriptor = false;
   for (const bool owned : {false, true}) {
     caller_.answer.owned = owned;
-    EXPECT_EQ(SetUp(kRead), -EBADF);
+    EXPECT_EQ(SendSetUp(kRead), -EBADF);
   }
   EXPECT_TRUE(allocator_.idle());
 }
@@ -340,13 +340,13 @@ TEST_F(FuseTest, NoDescriptorIsEbadf) {
 // --- removal ---------------------------------------------------------------------------------------------------------
 
 TEST_F(FuseTest, RemovesWhatIsNamedWithItsLength) {
-  EXPECT_EQ(Remove({{.moffset = 4 * kRange, .len = kRange}, {.moffset = 4096, .len = 8192}}), 0);
+  EXPECT_EQ(SendRemove({{.moffset = 4 * kRange, .len = kRange}, {.moffset = 4096, .len = 8192}}), 0);
   EXPECT_THAT(allocator_.removed, ElementsAre(std::pair(4 * kRange, kRange), std::pair(4096ull, 8192ull)));
 }
 
 TEST_F(FuseTest, UnmapAllMayBeginAnywhere) {
-  EXPECT_EQ(Remove({{.moffset = 0, .len = kAll}}), 0);
-  EXPECT_EQ(Remove({{.moffset = 7 * kRange, .len = kAll}}), 0);
+  EXPECT_EQ(SendRemove({{.moffset = 0, .len = kAll}}), 0);
+  EXPECT_EQ(SendRemove({{.moffset = 7 * kRange, .len = kAll}}), 0);
   EXPECT_THAT(allocator_.removed, ElementsAre(std::pair(std::uint64_t{0}, kAll), std::pair(7 * kRange, kAll)));
 }
 
@@ -354,11 +354,11 @@ TEST_F(FuseTest, ABatchIsTriedToItsEndAndAnsweredWithTheFirstError) {
   allocator_.errors = {{kRange, -EINVAL}, {300 * kRange, -ENOMEM}};
   std::vector<FuseRemoveMappingEntry> entries;
   for (std::uint64_t i = 0; i < 600; ++i) entries.push_back({.moffset = i * kRange, .len = kRange});
-  EXPECT_EQ(Remove(entries), -EINVAL);
+  EXPECT_EQ(SendRemove(entries), -EINVAL);
   ASSERT_THAT(allocator_.removed, SizeIs(600));
   EXPECT_EQ(allocator_.removed.back().first, 599 * kRange);
   allocator_.errors = {{300 * kRange, -ENOMEM}};
-  EXPECT_EQ(Remove(entries), -ENOMEM);
+  EXPECT_EQ(SendRemove(entries), -ENOMEM);
   EXPECT_THAT(allocator_.removed, SizeIs(1200));
 }
 
@@ -368,7 +368,7 @@ TEST_F(FuseTest, AnyNumberOfEntries) {
     allocator_.removed.clear();
     std::vector<FuseRemoveMappingEntry> entries;
     for (std::uint64_t i = 0; i < count; ++i) entries.push_back({.moffset = i * kRange, .len = kRange + i});
-    EXPECT_EQ(Remove(entries), 0);
+    EXPECT_EQ(SendRemove(entries), 0);
     ASSERT_THAT(allocator_.removed, SizeIs(count));
     for (std::uint64_t i = 0; i < count; ++i) EXPECT_EQ(allocator_.removed[i], std::pair(i * kRange, kRange + i));
   }
@@ -381,7 +381,7 @@ TEST_F(FuseTest, ACountThatIsNotThatOfTheBodyDoesNothing) {
     SetCount(request, count);
     EXPECT_EQ(Ask(request), -EINVAL) << count;
   }
-  EXPECT_EQ(Remove({}), -EINVAL);
+  EXPECT_EQ(SendRemove({}), -EINVAL);
   ExpectIdle();
 }
 
@@ -419,14 +419,14 @@ TEST_F(FuseTest, MalformedForgetsAreDroppedWhole) {
 TEST_F(FuseTest, EvictsWhatWasMapped) {
   EXPECT_EQ(adapter_.Evict({kNode, 1, 2}), 0);
   EXPECT_THAT(allocator_.evicted, IsEmpty()) << "never mapped";
-  EXPECT_EQ(SetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
   EXPECT_EQ(adapter_.Evict({kNode, 1, 2}), 0);
   EXPECT_THAT(allocator_.evicted, ElementsAre(allocator_.set_up[0].file));
   EXPECT_EQ(allocator_.files().Find({kNode, 1, 2}), kNoFile) << "the number is free for another file";
 }
 
 TEST_F(FuseTest, AFileThatCannotBeEvictedKeepsItsNumber) {
-  EXPECT_EQ(SetUp(kRead), 0);
+  EXPECT_EQ(SendSetUp(kRead), 0);
   allocator_.answer = -ENOMEM;
   EXPECT_EQ(adapter_.Evict({kNode, 1, 2}), -ENOMEM);
   EXPECT_EQ(allocator_.files().Find({kNode, 1, 2}), allocator_.set_up[0].file);
