@@ -8,13 +8,16 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +27,7 @@
 #include "daxcache/daxcache.h"
 #include "daxcache/file_locks.h"
 #include "daxcache/fuse.h"
+#include "daxcache/journal.h"
 #include "daxcache/mmap_backend.h"
 #include "daxcache/policies/any_policy.h"
 #include "daxcache/shmem_backend.h"
@@ -102,6 +106,9 @@ class CallbackBackend {
 
 // --- allocators, whatever their backend ------------------------------------------------------------------------------
 
+// Opens a file by its identity; see MappingAllocator::Restore.
+using Opener = std::function<int(const FileIdentity& identity, bool writable, bool* close)>;
+
 class AnyReader {
  public:
   virtual ~AnyReader() = default;
@@ -125,6 +132,10 @@ class AnyAllocator {
   virtual bool Tick(std::int64_t now_ns) = 0;
   virtual bool UsesDax(FileId file, std::string_view path, std::uint64_t size) = 0;
   virtual FileTable& files() = 0;
+  virtual std::vector<std::byte> Save() const = 0;
+  virtual absl::Status Restore(std::span<const std::byte> snapshot, const Opener& open) = 0;
+  virtual absl::Status Recover(const Journal& old, bool host_keeps, const Opener& open) = 0;
+  virtual std::string Dump(std::uint32_t format, std::string_view labels) const = 0;
   virtual AllocatorStatistics statistics() const = 0;
   virtual void* address() = 0;
 };
@@ -157,6 +168,20 @@ class AllocatorOver final : public AnyAllocator {
     return allocator_->UsesDax(file, path, size);
   }
   FileTable& files() override { return allocator_->files(); }
+  std::vector<std::byte> Save() const override { return allocator_->Save(); }
+  absl::Status Restore(std::span<const std::byte> snapshot, const Opener& open) override {
+    return allocator_->Restore(snapshot, open);
+  }
+  absl::Status Recover(const Journal& old, bool host_keeps, const Opener& open) override {
+    return allocator_->Recover(old, host_keeps, open);
+  }
+  std::string Dump(std::uint32_t format, std::string_view labels) const override {
+    std::string text;
+    if (format == DAXCACHE_TEXT) allocator_->DumpText(&text);
+    if (format == DAXCACHE_JSON) allocator_->DumpJson(&text);
+    if (format == DAXCACHE_PROMETHEUS) allocator_->DumpPrometheus(&text, labels);
+    return text;
+  }
   AllocatorStatistics statistics() const override { return allocator_->statistics(); }
   void* address() override { return allocator_->backend().address(); }
 
@@ -189,7 +214,7 @@ absl::StatusOr<std::unique_ptr<AnyAllocator>> MakeOver(const AllocatorOptions& o
 absl::StatusOr<AllocatorOptions> AllocatorOptionsOf(const daxcache_options& given) {
   constexpr std::uint64_t kKnown = DAXCACHE_LAZY_UNMAP | DAXCACHE_MAP_COUNT_WARN_ONLY |
                                    DAXCACHE_ONE_DESCRIPTOR_PER_FILE | DAXCACHE_CLAMP | DAXCACHE_PREFAULT |
-                                   DAXCACHE_MAPS_OVER;
+                                   DAXCACHE_MAPS_OVER | DAXCACHE_JOURNAL_LEFT;
   if (given.flags & ~kKnown) {
     return absl::InvalidArgumentError(
         absl::StrCat("flags: expected those of enum daxcache_flags, got ", absl::Hex(given.flags)));
@@ -279,6 +304,35 @@ int ErrnoOf(const absl::Status& status) {
   }
 }
 
+// What recovery comes to.
+int RecoveryErrno(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDataLoss: return -EBADMSG;
+    case absl::StatusCode::kFailedPrecondition: return -EBUSY;
+    default: return -EIO;
+  }
+}
+
+Opener OpenerOf(daxcache_open_file open_file, void* context) {
+  return [=](const FileIdentity& identity, bool writable, bool* close) {
+    const daxcache_identity named{{identity[0], identity[1], identity[2]}};
+    int close_it = 0;
+    const int fd = open_file(context, &named, writable, &close_it);
+    *close = close_it != 0;
+    return fd;
+  };
+}
+
+JournalGeometry GeometryOf(const AllocatorOptions& options) {
+  constexpr std::uint32_t kExtents = 1024;  // Linux makes none
+  const ByteSize whole = options.max_window.bytes() != 0 ? options.max_window : options.window;
+  return {.slots = static_cast<std::uint32_t>(whole.bytes() >> options.range.shift()),
+          .extents = kExtents,
+          .range_shift = static_cast<std::uint32_t>(options.range.shift())};
+}
+
 constexpr std::uint32_t kAccess = DAXCACHE_READ | DAXCACHE_WRITE;
 
 daxcache_pin PinOf(const Pinned& pinned) {
@@ -333,6 +387,8 @@ struct daxcache_window {
   daxcache::RangeSize range;
   void (*on_event)(void*, const daxcache_event*) = nullptr;
   void* event_context = nullptr;
+  std::optional<daxcache::Journal> journal;
+  bool journal_left = false;
   std::unique_ptr<daxcache::AnyAllocator> allocator;  // tells of events until it is gone
 };
 
@@ -368,6 +424,14 @@ absl::Status Make(const daxcache_options& given, daxcache_window& window) {
   if (given.on_event != nullptr) {
     options->on_event = &Tell;
     options->event_context = &window;
+  }
+  if (given.journal != nullptr) {
+    const std::span memory(static_cast<std::byte*>(given.journal), given.journal_bytes);
+    window.journal_left = given.flags & DAXCACHE_JOURNAL_LEFT;
+    absl::StatusOr<Journal> journal = window.journal_left ? Journal::Open(memory, GeometryOf(*options))
+                                                          : Journal::Create(memory, GeometryOf(*options));
+    if (!journal.ok()) return absl::InvalidArgumentError(absl::StrCat("journal: ", journal.status().message()));
+    options->journal = &window.journal.emplace(*std::move(journal));
   }
   auto allocator = MakeAllocator(given, *options, {.spec = *std::move(spec)});
   if (allocator.ok()) window.allocator = *std::move(allocator);
@@ -440,6 +504,55 @@ void daxcache_destroy(daxcache_window* window) {
 
 void* daxcache_address(const daxcache_window* window) {
   return window->allocator->address();
+}
+
+std::size_t daxcache_journal_bytes(const daxcache_options* options) {
+  daxcache_options given;
+  daxcache_options_init(&given);
+  if (daxcache::Take(options, given) != 0) return 0;
+  std::size_t bytes = 0;
+  (void)daxcache::Guarded([&] {
+    const absl::StatusOr<daxcache::AllocatorOptions> read = daxcache::AllocatorOptionsOf(given);
+    if (read.ok() && read->Validate().ok()) bytes = daxcache::Journal::Bytes(daxcache::GeometryOf(*read));
+    return 0;
+  });
+  return bytes;
+}
+
+int daxcache_recover(daxcache_window* window, int host_keeps, daxcache_open_file open_file, void* context) {
+  return daxcache::Guarded([&] {
+    if (open_file == nullptr || !window->journal_left) return -EINVAL;
+    return daxcache::RecoveryErrno(
+        window->allocator->Recover(*window->journal, host_keeps != 0, daxcache::OpenerOf(open_file, context)));
+  });
+}
+
+ssize_t daxcache_save(const daxcache_window* window, void* buffer, std::size_t bytes) {
+  return daxcache::Guarded([&]() -> ssize_t {
+    if (buffer == nullptr && bytes > 0) return -EINVAL;
+    const std::vector<std::byte> saved = window->allocator->Save();
+    if (saved.size() <= bytes) std::memcpy(buffer, saved.data(), saved.size());
+    return static_cast<ssize_t>(saved.size());
+  });
+}
+
+int daxcache_restore(daxcache_window* window, const void* saved, std::size_t bytes, daxcache_open_file open_file,
+                     void* context) {
+  return daxcache::Guarded([&] {
+    if (saved == nullptr || open_file == nullptr) return -EINVAL;
+    return daxcache::RecoveryErrno(window->allocator->Restore(std::span(static_cast<const std::byte*>(saved), bytes),
+                                                              daxcache::OpenerOf(open_file, context)));
+  });
+}
+
+ssize_t daxcache_dump(const daxcache_window* window, std::uint32_t format, const char* labels, char* buffer,
+                      std::size_t bytes) {
+  return daxcache::Guarded([&]() -> ssize_t {
+    if (format > DAXCACHE_PROMETHEUS || (buffer == nullptr && bytes > 0)) return -EINVAL;
+    const std::string text = window->allocator->Dump(format, labels == nullptr ? "" : labels);
+    if (bytes > 0) buffer[text.copy(buffer, bytes - 1)] = '\0';
+    return static_cast<ssize_t>(text.size());
+  });
 }
 
 int daxcache_setup(daxcache_window* window, const daxcache_setup_request* request) {

@@ -273,8 +273,7 @@ TEST_F(CInterfaceTest, RefusesRequests) {
   EXPECT_EQ(Statistics().mapped, 0u);
 }
 
-// --- the library chooses
-// ----------------------------------------------------------------------------------------------
+// --- the library chooses ---------------------------------------------------------------------------------------------
 
 TEST_F(CInterfaceTest, FindsOrMapsAndPins) {
   options_.window_bytes = 2 * kRange;
@@ -397,6 +396,89 @@ TEST_F(CInterfaceTest, TellsOfEvents) {
   EXPECT_EQ(event.slot, 5u);
   EXPECT_EQ(event.index, 3u);
   daxcache_destroy(std::exchange(window_, nullptr));  // before the events are
+}
+
+// --- life and death --------------------------------------------------------------------------------------------------
+
+int OpenAgain(void* context, const daxcache_identity*, int, int* close_it) {
+  const int fd = *static_cast<const int*>(context);
+  if (fd < 0) return -ENOENT;
+  *close_it = 1;
+  return ::dup(fd);
+}
+
+TEST_F(CInterfaceTest, SavesAndRestores) {
+  ASSERT_EQ(Create(), 0);
+  const daxcache_setup_request request = Request(3, 5);
+  ASSERT_EQ(daxcache_setup(window_, &request), 0);
+  const ssize_t bytes = daxcache_save(window_, nullptr, 0);
+  ASSERT_GT(bytes, 0);
+  std::vector<std::byte> saved(static_cast<std::size_t>(bytes));
+  EXPECT_EQ(daxcache_save(window_, saved.data(), saved.size()), bytes);
+  int fd = file_.fd();
+  EXPECT_EQ(daxcache_restore(window_, saved.data(), saved.size(), &OpenAgain, &fd), -EBUSY);
+  daxcache_destroy(std::exchange(window_, nullptr));
+
+  ASSERT_EQ(Create(), 0);
+  EXPECT_EQ(daxcache_restore(window_, saved.data(), saved.size() - 1, &OpenAgain, &fd), -EBADMSG);
+  int none = -1;
+  EXPECT_EQ(daxcache_restore(window_, saved.data(), saved.size(), &OpenAgain, &none), -EIO);
+  EXPECT_EQ(Statistics().mapped, 0u);
+  EXPECT_EQ(daxcache_restore(window_, saved.data(), saved.size(), nullptr, nullptr), -EINVAL);
+  ASSERT_EQ(daxcache_restore(window_, saved.data(), saved.size(), &OpenAgain, &fd), 0);
+  EXPECT_EQ(PageAt(5 * kRange), 3 * kRange / 4096);
+}
+
+TEST_F(CInterfaceTest, RecoversFromItsJournal) {
+  options_.journal_bytes = daxcache_journal_bytes(&options_);
+  ASSERT_GT(options_.journal_bytes, 0u);
+  options_.journal =
+      ::mmap(nullptr, options_.journal_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(options_.journal, MAP_FAILED);
+  ASSERT_EQ(Create(), 0) << why_.data();
+  const daxcache_setup_request request = Request(3, 5);
+  ASSERT_EQ(daxcache_setup(window_, &request), 0);
+  int fd = file_.fd();
+  EXPECT_EQ(daxcache_recover(window_, 0, &OpenAgain, &fd), -EINVAL) << "nothing was left";
+  // As it is when the process dies.
+  const auto* const journal = static_cast<const std::byte*>(options_.journal);
+  const std::vector<std::byte> left(journal, journal + options_.journal_bytes);
+  daxcache_destroy(std::exchange(window_, nullptr));
+  std::memcpy(options_.journal, left.data(), left.size());
+
+  options_.flags |= DAXCACHE_JOURNAL_LEFT;
+  ASSERT_EQ(Create(), 0) << why_.data();
+  ASSERT_EQ(daxcache_recover(window_, 0, &OpenAgain, &fd), 0);
+  EXPECT_EQ(PageAt(5 * kRange), 3 * kRange / 4096);
+  daxcache_destroy(std::exchange(window_, nullptr));
+
+  static_cast<std::byte*>(options_.journal)[0] ^= std::byte{1};
+  EXPECT_EQ(Create(), -EINVAL);
+  EXPECT_THAT(why_.data(), HasSubstr("journal"));
+  --options_.journal_bytes;
+  EXPECT_EQ(Create(), -EINVAL);
+  EXPECT_EQ(::munmap(options_.journal, options_.journal_bytes + 1), 0);
+  options_.window_bytes = 1;
+  EXPECT_EQ(daxcache_journal_bytes(&options_), 0u);
+}
+
+TEST_F(CInterfaceTest, DumpsLikeSnprintf) {
+  ASSERT_EQ(Create(), 0);
+  for (const std::uint32_t format : {DAXCACHE_TEXT, DAXCACHE_JSON, DAXCACHE_PROMETHEUS}) {
+    const ssize_t length = daxcache_dump(window_, format, "share=\"root\"", nullptr, 0);
+    ASSERT_GT(length, 20);
+    std::string whole(static_cast<std::size_t>(length) + 1, 'x');
+    EXPECT_EQ(daxcache_dump(window_, format, "share=\"root\"", whole.data(), whole.size()), length);
+    EXPECT_EQ(std::strlen(whole.data()), static_cast<std::size_t>(length));
+    std::string part(10, 'x');
+    EXPECT_EQ(daxcache_dump(window_, format, "share=\"root\"", part.data(), part.size()), length);
+    EXPECT_EQ(part.substr(0, 9), whole.substr(0, 9));
+    EXPECT_EQ(part[9], '\0');
+    if (format == DAXCACHE_PROMETHEUS) {
+      EXPECT_THAT(whole, HasSubstr("share=\"root\""));
+    }
+  }
+  EXPECT_EQ(daxcache_dump(window_, 3, nullptr, nullptr, 0), -EINVAL);
 }
 
 // --- other backends --------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ enum daxcache_flags {
   DAXCACHE_PREFAULT = 1 << 4,                 // fill page tables at set-up
   DAXCACHE_MAPS_OVER = 1 << 5,                // CALLBACKS: `map` over what is mapped replaces it in one step, and
                                               // `unmap` takes any extents
+  DAXCACHE_JOURNAL_LEFT = 1 << 6,             // `journal` is what an earlier process left: daxcache_recover
 };
 
 enum daxcache_event_kind {
@@ -137,6 +138,11 @@ typedef struct daxcache_options {
   int (*unmap)(void* context, const daxcache_extent* extents, size_t count);
 
   uint32_t max_readers;  // at once; 0: 64
+  // Memory that outlives the process (a shared file or a memfd that somebody else holds), aligned to 64 bytes, of
+  // daxcache_journal_bytes: every change is noted there before and after it is made. NULL: no journal. Kept until the
+  // window's end.
+  void* journal;
+  size_t journal_bytes;
   // Told of every event, one after another, under a lock: it may not call the library.
   void (*on_event)(void* event_context, const daxcache_event* event);
   void* event_context;
@@ -157,6 +163,30 @@ DAXCACHE_API void daxcache_destroy(daxcache_window* window);
 
 // Where the window begins in this address space; NULL if it is elsewhere.
 DAXCACHE_API void* daxcache_address(const daxcache_window* window);
+
+// --- life and death --------------------------------------------------------------------------------------------------
+
+// How large a journal of a window of such options is; 0 if the options are none.
+DAXCACHE_API size_t daxcache_journal_bytes(const daxcache_options* options);
+
+// Opens a file again for recovery: a descriptor, which the library closes if *close_it is not 0, or a negative errno.
+typedef int (*daxcache_open_file)(void* context, const daxcache_identity* identity, int writable, int* close_it);
+
+// Goes on from the journal that an earlier process left (DAXCACHE_JOURNAL_LEFT), before anything else. If the host
+// keeps its mappings (a VMM that lives on while its daemon is new), what was decided is taken over without a call; else
+// all is mapped anew. The request that was never answered is the caller's to send again. EBADMSG: another window's
+// journal; EBUSY: something is mapped already; EIO: some mappings could not be made again, all others were.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_recover(daxcache_window* window, int host_keeps, daxcache_open_file open_file,
+                                                 void* context);
+
+// Writes what is mapped into `buffer`, for daxcache_restore in another process. Returns the bytes that it takes; if
+// that is more than `bytes`, nothing was written.
+DAXCACHE_API ssize_t daxcache_save(const daxcache_window* window, void* buffer, size_t bytes);
+
+// Maps all that was saved, in a window that has mapped nothing yet. All or nothing. EBADMSG: torn, or of another
+// window; EBUSY, EIO: as above.
+DAXCACHE_API DAXCACHE_CHECK int daxcache_restore(daxcache_window* window, const void* saved, size_t bytes,
+                                                 daxcache_open_file open_file, void* context);
 
 // --- the guest chooses the place -------------------------------------------------------------------------------------
 
@@ -197,8 +227,7 @@ DAXCACHE_API int daxcache_remove_all(daxcache_window* window);
 // never was mapped is none.
 DAXCACHE_API int daxcache_evict(daxcache_window* window, const daxcache_identity* identity);
 
-// --- the library chooses the place
-// ------------------------------------------------------------------------------------
+// --- the library chooses the place -----------------------------------------------------------------------------------
 
 typedef struct daxcache_map_request {
   size_t size;           // of this struct
@@ -241,8 +270,7 @@ DAXCACHE_API void daxcache_reader_destroy(daxcache_reader* reader);
 DAXCACHE_API DAXCACHE_CHECK int daxcache_reader_pin(daxcache_reader* reader, uint32_t file, uint64_t file_offset,
                                                     uint32_t access, int64_t time_ns, daxcache_pin* pin);
 
-// --- the ends of files
-// ------------------------------------------------------------------------------------------------
+// --- the ends of files -----------------------------------------------------------------------------------------------
 
 // The file has `file_size` bytes now. Where it grew, ranges that had been given zero pages past the old end show the
 // file again: mapped from `fd`, or if that is -1 from what is still mapped of them.
@@ -254,8 +282,7 @@ DAXCACHE_API int daxcache_size_changed(daxcache_window* window, const daxcache_i
 // address space; EIO: something else is wrong. Async-signal-safe.
 DAXCACHE_API DAXCACHE_CHECK int daxcache_repair_fault(daxcache_window* window, void* address);
 
-// --- the window's size and upkeep
-// -------------------------------------------------------------------------------------
+// --- the window's size and upkeep ------------------------------------------------------------------------------------
 
 // By so many ranges, up to max_window_bytes. EINVAL: too many.
 DAXCACHE_API DAXCACHE_CHECK int daxcache_grow(daxcache_window* window, uint32_t ranges);
@@ -265,8 +292,7 @@ DAXCACHE_API DAXCACHE_CHECK int daxcache_shrink(daxcache_window* window, uint32_
 // more to do; 0: there is not.
 DAXCACHE_API int daxcache_tick(daxcache_window* window, int64_t now_ns);
 
-// --- which files use the window
-// ---------------------------------------------------------------------------------------
+// --- which files use the window --------------------------------------------------------------------------------------
 
 // Whether FUSE_ATTR_DAX is set in a file's attributes: 1, 0, or a negative errno. Asked at LOOKUP and GETATTR, and the
 // same answer until the file is evicted.
@@ -354,6 +380,17 @@ static inline void daxcache_statistics_init(daxcache_statistics* statistics) {
   statistics->size = sizeof *statistics;
 }
 DAXCACHE_API DAXCACHE_CHECK int daxcache_get_statistics(const daxcache_window* window, daxcache_statistics* statistics);
+
+enum daxcache_format {
+  DAXCACHE_TEXT = 0,
+  DAXCACHE_JSON = 1,
+  DAXCACHE_PROMETHEUS = 2,
+};
+
+// What there is as text, like snprintf: returns its length, and writes as much as there is room for, with a 0 behind
+// it. `labels` go into each line's braces in Prometheus' format, as `share="root"`; NULL: none. EINVAL: no such format.
+DAXCACHE_API ssize_t daxcache_dump(const daxcache_window* window, uint32_t format, const char* labels, char* buffer,
+                                   size_t bytes);
 
 #ifdef __cplusplus
 }
