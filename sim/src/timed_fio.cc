@@ -100,8 +100,8 @@ std::vector<ProcessResult> RunOn(std::span<const std::unique_ptr<TimedEngine>> d
     for (const std::size_t i : of_device[d]) own.push_back(processes[i]);
     devices[d]->RestUntil(now_ns);
     const auto elsewhere = static_cast<std::uint32_t>(processes.size() - own.size());
-    std::vector<ProcessResult> done = devices[d]->Run(own, elsewhere);
-    for (std::size_t at = 0; at < done.size(); ++at) results[of_device[d][at]] = std::move(done[at]);
+    const std::vector<ProcessResult> done = devices[d]->Run(own, elsewhere);
+    for (std::size_t at = 0; at < done.size(); ++at) results[of_device[d][at]] = done[at];
   }
   return results;
 }

@@ -36,6 +36,7 @@ absl::StatusOr<TimedResult> RunPool(const JobPool& pool, const PoolOptions& opti
       static_cast<std::uint32_t>(std::min<std::size_t>(pool.jobs(), pool.lanes() > 0 ? pool.lanes() : options.jobs));
   std::vector<JobPool::Lane> lanes(count, JobPool::Lane(run));
   std::vector<TimedEngine::Process> processes;
+  processes.reserve(lanes.size());
   for (JobPool::Lane& lane : lanes) processes.push_back({.source = &lane});
   const std::vector<ProcessResult> results = engine->Run(processes);
   TimedResult result;

@@ -245,7 +245,7 @@ std::string_view Input::head() const {
 absl::StatusOr<std::size_t> Input::Read(char* buffer, std::size_t size) {
   State& s = *state_;
   std::size_t done = std::min(size, s.head.size() - s.head_at);
-  std::memcpy(buffer, s.head.data() + s.head_at, done);
+  std::copy_n(s.head.data() + s.head_at, done, buffer);
   s.head_at += done;
   while (done < size) {
     if (s.head_only && s.decompressor == nullptr) s.raw_head_at = s.raw_head.size();

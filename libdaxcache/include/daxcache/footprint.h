@@ -50,7 +50,7 @@ struct Footprint {
   }
   // Guest memory that a window takes, bytes. Struct pages stand for a tail shorter than a range too.
   std::uint64_t GuestBytes(ByteSize window, RangeSize range) const {
-    return window.bytes() / page_bytes * struct_page_bytes + window.bytes() / range.bytes() * mapping_bytes;
+    return window.bytes() / page_bytes * struct_page_bytes + (window.bytes() >> range.shift()) * mapping_bytes;
   }
   // Host memory for `mapped_ranges` mappings of which `touched_bytes` were touched by the guest, bytes: VMAs at worst,
   // and page tables twice (the VMM's, and the second level's), counting leaf entries.
