@@ -89,20 +89,32 @@ struct History {
   std::string ops;  // a letter a record
   std::uint64_t read = 0;
   std::uint64_t written = 0;
-  std::vector<std::string> calls;  // "R offset length"
+  std::vector<std::string> calls;  // "R offset length"; contiguous ones as one
 };
 
 std::vector<History> Of(const Trace& trace, const std::string& path) {
   constexpr std::string_view kLetters = "RWFGOCTD";
   std::map<std::uint32_t, History> histories;
+  std::map<std::uint32_t, Access> last;
   for (std::uint64_t i = 0; i < trace.size(); ++i) {
-    const Access a = trace[i];
+    Access a = trace[i];
     if (trace.files()[ToIndex(a.file)].path != path) continue;
     History& history = histories[ToIndex(a.file)];
-    const char letter = kLetters[static_cast<std::size_t>(a.op)];
-    history.ops.push_back(letter);
     if (a.op == Op::kRead) history.read += a.length;
     if (a.op == Op::kWrite) history.written += a.length;
+    // Whether two contiguous calls are one record depends on how soon the second came: here they always are.
+    Access& before = last[ToIndex(a.file)];
+    const bool calls = a.op == Op::kRead || a.op == Op::kWrite;
+    if (calls && before.op == a.op && before.task == a.task && before.offset + before.length == a.offset &&
+        !history.calls.empty()) {
+      a.offset = before.offset;
+      a.length += before.length;
+      history.ops.pop_back();
+      history.calls.pop_back();
+    }
+    before = a;
+    const char letter = kLetters[static_cast<std::size_t>(a.op)];
+    history.ops.push_back(letter);
     history.calls.push_back(std::string(1, letter) + " " + std::to_string(a.offset) + " " + std::to_string(a.length));
   }
   std::vector<History> list;
