@@ -20,7 +20,10 @@ namespace daxcache {
 inline namespace v0 {
 namespace {
 
-constexpr double kStep = 0.04;       // of a parameter's logarithm, for differences: well above the noise of a run
+// For differences: well above the noise of a run, so more of a parameter that is small.
+constexpr double kStep = 0.04;       // of its logarithm, at least …
+constexpr double kMostStep = 0.4;    // … and at most …
+constexpr double kStepNs = 400;      // … for so much of it
 constexpr double kMostChange = 0.7;  // of a parameter's logarithm, in one step
 constexpr double kLeastGain = 2e-3;  // of the cost, for another step
 
@@ -66,10 +69,12 @@ class Fitter {
       Eigen::MatrixXd jacobian(errors->size(), count);
       for (Eigen::Index p = 0; p < count; ++p) {
         CostModel changed = costs;
-        parameters_[static_cast<std::size_t>(p)].of(changed) *= std::exp(kStep);
+        double& value = parameters_[static_cast<std::size_t>(p)].of(changed);
+        const double step = std::clamp(kStepNs / value, kStep, kMostStep);
+        value *= std::exp(step);
         const auto there = Errors(changed);
         if (!there.ok()) return there.status();
-        jacobian.col(p) = (*there - *errors) / kStep;
+        jacobian.col(p) = (*there - *errors) / step;
       }
       const Eigen::VectorXd weights = errors->unaryExpr([&](double e) { return Weight(e); });
       normal = jacobian.transpose() * weights.asDiagonal() * jacobian;

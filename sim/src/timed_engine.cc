@@ -56,6 +56,7 @@ TimedEngine::TimedEngine(std::span<const std::uint64_t> sizes, RangeSize range_s
       words_(std::max<std::uint64_t>(1, range_size.bytes() / kPageBytes / 64)),
       touched_(window_.capacity() * words_),
       written_(window_.capacity() * words_),
+      faulted_(window_.capacity() * words_),
       tasks_(1) {}
 
 std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes, std::uint32_t elsewhere) {
@@ -93,7 +94,7 @@ std::vector<ProcessResult> TimedEngine::Run(std::span<const Process> processes, 
   std::vector<ProcessResult> results;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     now_ns_ = std::max(now_ns_, tasks_[1 + i].result.end_ns);
-    results.push_back(std::move(tasks_[1 + i].result));
+    results.push_back(tasks_[1 + i].result);
   }
   return results;
 }
@@ -130,8 +131,8 @@ void TimedEngine::TakeBack(SlotId slot) {
   if (std::exchange(info.in_tables, false)) lost_ns_ += costs_.flush;
   if (send_remove_) {
     host_mappings_ -= std::exchange(info.on_host, false) ? 1 : 0;
-    Untouch(slot);
-    daemon_.Submit(now_ns_, Varied(costs_.wake), Varied(costs_.service), costs_.mmap, kWorker);
+    const std::int64_t unmap_ns = Untouch(slot);
+    daemon_.Submit(now_ns_, Varied(costs_.wake), Varied(costs_.service + unmap_ns), costs_.mmap + unmap_ns, kWorker);
   }
   window_.CommitReclaim(slot);
   WakeWaiters(now_ns_);
@@ -182,6 +183,7 @@ void TimedEngine::Resume(std::uint32_t id) {
   }
   if (!StepCall(id, task)) return;
   task.in_call = false;
+  GoOnWithPreempted();
   GiveUpCpu(task);
   if (worker_again_at_ns_ != EventQueue::kNever) {
     // Between two runs it lets others run (cond_resched), so that those that the last release has woken come first.
@@ -618,12 +620,19 @@ std::int64_t TimedEngine::UseCost(Task& task, SlotId slot) {
     std::uint64_t& written = written_[ToIndex(slot) * words_ + page / 64];
     const std::uint64_t bit = std::uint64_t{1} << (page % 64);
     if ((write ? written : touched) & bit) continue;
-    touch += daemon_.LockedFor(task.now_ns + use + touch) + costs_.touch;
+    touch += costs_.touch;
+    // Beside the exit the host's page fault, which a neighbour's may have spared: one that reads maps sixteen pages.
+    std::uint64_t& faulted = faulted_[ToIndex(slot) * words_ + page / 64];
+    if (write || !(faulted & bit)) {
+      touch += daemon_.LockedFor(task.now_ns + use + touch) + costs_.touch * (write ? 1 : 2);
+    }
     if (write) {
       written |= bit;
       touched |= bit;
+      faulted |= bit;
     } else {
-      // KVM's legacy MMU fills what precedes the page within its block of eight: the host's fault-around had it.
+      faulted |= std::uint64_t{0xffff} << (page % 64 & ~std::uint64_t{15});
+      // KVM's legacy MMU fills what precedes the page within its block of eight, if the host has it.
       const std::uint64_t block = std::uint64_t{0xff} << (page % 64 & ~std::uint64_t{7});
       touched |= block & (bit | (bit - 1));
     }
@@ -643,27 +652,32 @@ bool TimedEngine::StepCall(std::uint32_t id, Task& task) {
         FallAsleep(task, Spent::kLock);
         return false;
       case Step::kUnlock: Unlock(task, action); break;
-      case Step::kSetup:
+      case Step::kSetup: {
         ++task.result.misses;
         slots_[ToIndex(action.slot)].small = false;
         host_mappings_ += std::exchange(slots_[ToIndex(action.slot)].on_host, true) ? 0 : 1;
-        Untouch(action.slot);
-        Send(id, task, Spent::kSetup, costs_.service + (action.exclusive ? 0 : costs_.read_only), costs_.mmap,
-             costs_.wake);
+        const std::int64_t unmap_ns = Untouch(action.slot);
+        Send(id, task, Spent::kSetup, costs_.service + (action.exclusive ? 0 : costs_.read_only) + unmap_ns,
+             costs_.mmap + unmap_ns, costs_.wake);
         return false;
-      case Step::kUpgrade:
+      }
+      case Step::kUpgrade: {
         ++task.result.upgrades;
-        Untouch(action.slot);
-        Send(id, task, Spent::kUpgrade, costs_.service, costs_.mmap, costs_.wake);
+        const std::int64_t unmap_ns = Untouch(action.slot);
+        Send(id, task, Spent::kUpgrade, costs_.service + unmap_ns, costs_.mmap + unmap_ns, costs_.wake);
         return false;
+      }
       case Step::kRemove: {
         std::int64_t service_ns = 0;
+        std::int64_t locked_ns = 0;
         for (std::uint32_t i = 0, slot = ToIndex(action.slot); i < action.count; ++i) {
-          service_ns += costs_.service + (window_.writable(SlotId{slot}) ? 0 : costs_.read_only);
           host_mappings_ -= std::exchange(slots_[slot].on_host, false) ? 1 : 0;
-          Untouch(SlotId{std::exchange(slot, ToIndex(guest_.NextInBatch(SlotId{slot})))});
+          const std::int64_t unmap_ns = Untouch(SlotId{slot});
+          service_ns += costs_.service + (window_.writable(SlotId{slot}) ? 0 : costs_.read_only) + unmap_ns;
+          locked_ns += costs_.mmap + unmap_ns;
+          slot = ToIndex(guest_.NextInBatch(SlotId{slot}));
         }
-        Send(id, task, Spent::kReclaim, service_ns, costs_.mmap * action.count, costs_.wake);
+        Send(id, task, Spent::kReclaim, service_ns, locked_ns, costs_.wake);
         return false;
       }
       case Step::kZap: {
@@ -704,7 +718,9 @@ bool TimedEngine::StepCall(std::uint32_t id, Task& task) {
         slots_[ToIndex(action.slot)].in_tables = false;
         if (action.wake) WakeWaiters(task.now_ns);
         break;
-      case Step::kKickWorker: KickWorker(task, action.delay_ns); break;
+      case Step::kKickWorker:
+        if (KickWorker(id, task, action.delay_ns)) return false;
+        break;
       case Step::kTryAgain:
         FallAsleep(task, Spent::kLock);
         queue_.Post(task.now_ns + 1000, id);

@@ -97,7 +97,8 @@ struct CostModel {
   double aio_ns = 0;          // what libaio adds to either
   double load_ns = 0;         // through mmap(2)
   double store_ns = 0;        // through mmap(2)
-  double touch_ns = 0;        // the first touch of a page in a range: EPT violation, and the page fault of the VMM
+  double touch_ns = 0;        // the first touch of a page in a range: EPT violation; and so long again, or twice for a
+                              // read, which brings its neighbours along, if the VMM has to take a page fault
   double far_ns = 0;          // what an access adds that does not follow the one before: TLB, page walk, caches
   double share_read_ns = 0;   // what every other task that runs adds to a read or load: memory, caches
   double share_write_ns = 0;  // … to a write or store
@@ -119,7 +120,8 @@ struct CostModel {
         Field{"aio_ns", &CostModel::aio_ns, "what libaio adds to either"},
         Field{"load_ns", &CostModel::load_ns, "4 KiB read through mmap(2)"},
         Field{"store_ns", &CostModel::store_ns, "4 KiB written through mmap(2)"},
-        Field{"touch_ns", &CostModel::touch_ns, "the first touch of a page of the window"},
+        Field{"touch_ns", &CostModel::touch_ns,
+              "the first touch of a page of the window: an exit; a page fault of the host"},
         Field{"far_ns", &CostModel::far_ns, "more for an access that does not follow the one before"},
         Field{"share_read_ns", &CostModel::share_read_ns, "more for each other task that runs: reads and loads"},
         Field{"share_write_ns", &CostModel::share_write_ns, "more for each other task that runs: writes and stores"},
