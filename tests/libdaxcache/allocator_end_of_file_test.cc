@@ -1,15 +1,20 @@
 // What an access past the end of a file shows: the file's bytes, or zeros, and never a signal that kills.
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "daxcache/allocator.h"
@@ -27,6 +32,7 @@ using Allocator = MappingAllocator<LinuxPolicy<HashIndex>, MmapBackend>;
 constexpr std::uint64_t kRange = 2 << 20;
 constexpr std::uint64_t kPage = 4096;
 
+void (*after_looking)() = nullptr;
 std::atomic<Allocator*> repairing{nullptr};
 std::atomic<int> faults{0};
 
@@ -231,5 +237,49 @@ TEST_F(AllocatorEndOfFileTest, AnotherProcessChangesTheFile) {
   EXPECT_GT(faults, kChanges / 10);
 }
 
+// A repair has looked at the file, and puts its zero pages only after the file has grown and the allocator was told of
+// it, in either way.
+TEST_F(AllocatorEndOfFileTest, AFileGrowsInTheMiddleOfARepair) {
+  for (const bool set_up : {false, true}) {
+    for (const std::uint64_t length : {kRange, 16 * kPage}) {
+      Start();
+      MarkedFile file(kPage, 1);
+      ASSERT_EQ(SetUp(0, file, 0, false, length), 0);
+      std::atomic<bool> told{false};
+      std::thread teller;
+      int error = 0;
+      static std::function<void()> grow;
+      grow = [&] {
+        teller = std::thread([&] {
+          file.Resize(2 * kPage);
+          error = set_up ? SetUp(0, file, 0, false, length) : allocator_->OnSizeChanged(FileId{1}, file.size());
+          told = true;
+        });
+        // It may have to wait for the repair, and so may not be waited for.
+        for (int i = 0; i < 50 && !told; ++i) usleep(1000);
+      };
+      after_looking = [] { grow(); };
+      (void)Word(kPage);
+      teller.join();
+      EXPECT_EQ(error, 0);
+      EXPECT_EQ(Word(kPage), file.WordAt(kPage)) << set_up << " " << length;
+      EXPECT_EQ(Word(2 * kPage), 0u);
+      TearDown();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace daxcache
+
+// In the place of the C library's: the same, and what a test wants to happen after a repair has found that there is
+// nothing at an address.
+extern "C" int madvise(void* address, std::size_t length, int advice) noexcept {
+  const long result = syscall(SYS_madvise, address, length, advice);
+  if (result != 0 && daxcache::after_looking != nullptr) {
+    const int error = errno;
+    std::exchange(daxcache::after_looking, nullptr)();
+    errno = error;
+  }
+  return static_cast<int>(result);
+}

@@ -707,7 +707,8 @@ class MappingAllocator {
   std::atomic<std::uint64_t> shorts_{0};
   std::atomic<bool> extents_short_{false};  // zero pages were put into one
   std::atomic<std::uint64_t> repairs_{0};
-  std::uint32_t told_ = 0;  // slots of whose pins the window knows
+  std::atomic<std::uint32_t> repairing_{0};  // under way
+  std::uint32_t told_ = 0;                   // slots of whose pins the window knows
   Epochs epochs_;
   std::vector<std::unique_ptr<HitBuffer>> buffers_;  // by reader
 
@@ -1263,7 +1264,8 @@ int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpReques
   const bool writable = state & SlotRecord::kWritable;
   const bool bound = Bound(slot);
   if (window_.state(slot) == SlotState::kReclaiming) return -EBUSY;  // pinned, and to go
-  if (same && writable == request.writable && !(state & SlotRecord::kShort)) {
+  // A repair under way makes it short, perhaps.
+  if (same && writable == request.writable && !(state & (SlotRecord::kShort | SlotRecord::kRepairing))) {
     if (!bound) {
       Unkeep(slot);
       ++statistics_.found_kept;
@@ -1704,7 +1706,11 @@ int MappingAllocator<P, B>::RepairFault(void* host_address) noexcept {
   const std::uint64_t offset = (address - base) & ~(options_.page_bytes - 1);
   const SlotId slot = SlotAt(offset);
   // Somebody maps here just now: the access will find that, or fault again.
-  if (!slots_.BeginRepair(slot)) return 0;
+  repairing_.fetch_add(1);
+  if (!slots_.BeginRepair(slot)) {
+    repairing_.fetch_sub(1);
+    return 0;
+  }
   const Extent whole = ExtentOf(slot);
   const bool in_slot = slots_[slot].Has(SlotRecord::kHost);
   std::uint64_t end = whole.offset + whole.length;
@@ -1739,6 +1745,7 @@ int MappingAllocator<P, B>::RepairFault(void* host_address) noexcept {
     repairs_.fetch_add(1, std::memory_order_relaxed);
   }
   slots_.EndRepair(slot);
+  repairing_.fetch_sub(1);
   errno = saved;
   return error > 0 ? 0 : error;
 }
@@ -1777,6 +1784,9 @@ int MappingAllocator<P, B>::OnSizeChanged(FileId file, std::uint64_t size, int f
   while (!busy_.empty()) Wait(lock);
   const std::int64_t before = std::exchange(Info(file).size, static_cast<std::int64_t>(std::min(size, kLargestOffset)));
   const bool smaller = before < 0 || size < static_cast<std::uint64_t>(before);
+  // A repair may have looked at the file before it had this size, and put its zero pages only after this. One that
+  // begins from now on sees the size.
+  for (std::uint32_t i = 0; repairing_.load() > 0 && i < slots_.slots(); ++i) slots_.WaitForRepair(SlotId{i});
   int first_error = 0;
   const auto note = [&](int error) {
     if (first_error == 0) first_error = error;

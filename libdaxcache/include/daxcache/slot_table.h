@@ -202,6 +202,10 @@ class SlotTable {
       }
     }
   }
+  // A repair that is under way has ended.
+  void WaitForRepair(SlotId slot) const {
+    while ((*this)[slot].Has(SlotRecord::kRepairing)) std::this_thread::yield();
+  }
   // From which page on there are zero pages; the number of pages of a range if there are none.
   std::uint32_t ZeroFrom(SlotId slot, std::uint32_t pages) const {
     const std::uint32_t state = (*this)[slot].state.load(std::memory_order_acquire);
