@@ -123,6 +123,12 @@ class GuestVm {
     while (setups_.load(std::memory_order_relaxed) < setups) Access(random);
   }
 
+  // … as long as it is to.
+  void LoadWhile(int me, const std::atomic<bool>& running) {
+    Random random(options_.seed * 1000 + static_cast<std::uint64_t>(me));
+    while (running.load(std::memory_order_relaxed)) Access(random);
+  }
+
   // All files go away, and with them all mappings.
   void RemoveAll() {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -144,7 +150,7 @@ class GuestVm {
   std::uint64_t wrong() const { return wrong_.load(); }
   std::uint64_t checked() const { return checked_.load(); }  // words
   std::uint64_t setups() const { return setups_.load(); }
-  std::uint64_t errors() const { return errors_.load(); }  // answers that were one
+  std::uint64_t errors() const { return errors_.load(); }    // answers that were one
   std::uint64_t changes() const { return changes_.load(); }  // of files
   std::uint64_t NextUnique() { return unique_.fetch_add(2) + 2; }
   Win& window() { return window_; }
@@ -209,10 +215,7 @@ class GuestVm {
     const std::uint64_t ranges = size == 0 ? 1 : (size + kRange - 1) / kRange;
     // Some ranges are used more than others.
     const std::uint64_t index = std::min(random() % ranges, random() % ranges);
-    const Op op = kind < 500   ? Op::kMappedRead
-                  : kind < 600 ? Op::kMappedWrite
-                  : kind < 900 ? Op::kRead
-                               : Op::kWrite;
+    const Op op = kind < 500 ? Op::kMappedRead : kind < 600 ? Op::kMappedWrite : kind < 900 ? Op::kRead : Op::kWrite;
     const FileRange range{file, index};
     const Touch touch{.file = file, .op = op};
     (void)Drive(IsMapped(op) ? guest_.StartFault(range, touch) : guest_.StartCall(range, touch), &random);
@@ -262,8 +265,9 @@ class GuestVm {
       for (std::uint64_t i = 0; i < seen.size(); ++i) seen[i] = GuestLoad(At(slot, place + i * 8));
       checked_.fetch_add(seen.size(), std::memory_order_relaxed);
     };
-    if (options_.past_the_end && random() % 2 == 0) {
-      // While others may write to it or change its size: a mark of this place, or nothing.
+    if (random() % 2 == 0) {
+      // While others may write to it, or change its size: a mark of this place, or nothing.
+      if (!options_.past_the_end && offset + kMarkBytes > SizeOf(node)) return;
       load();
       for (std::uint64_t i = 0; i < seen.size(); ++i) {
         if (seen[i] != 0 && (seen[i] & ~kCountMask) != MarkAt(node.nodeid, offset + i * 8)) {
@@ -276,7 +280,8 @@ class GuestVm {
     if (!options_.past_the_end && offset + kMarkBytes > node.size) return;
     load();
     std::array<std::uint64_t, kMarkBytes / 8> expected{};  // zeros past the end
-    if (pread(node.fd, expected.data(), kMarkBytes, static_cast<off_t>(offset)) < 0) Wrong("pread", node, slot, 0, 0, 0);
+    if (pread(node.fd, expected.data(), kMarkBytes, static_cast<off_t>(offset)) < 0)
+      Wrong("pread", node, slot, 0, 0, 0);
     for (std::uint64_t i = 0; i < seen.size(); ++i) {
       if (seen[i] != expected[i]) Wrong("read", node, slot, offset + i * 8, seen[i], expected[i]);
     }

@@ -1,5 +1,7 @@
 // A daemon in the VMM under load: threads of a guest, real files that come, go and change their size, and at the end
 // everything as it was. DAXCACHE_FULL=1 runs a million set-ups.
+#include "daemon/in_vmm.h"
+
 #include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +14,6 @@
 #include <vector>
 
 #include "daemon/guest_vm.h"
-#include "daemon/in_vmm.h"
 #include "daemon/process.h"
 #include "daemon/share.h"
 #include "daxcache/allocator.h"

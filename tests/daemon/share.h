@@ -118,7 +118,7 @@ class Files {
     return fd >= 0 ? fd : -errno;
   }
 
-  std::function<int(std::uint64_t)> on_resolve;   // before anything else; an error is the answer
+  std::function<int(std::uint64_t)> on_resolve;  // before anything else; an error is the answer
   std::function<void(std::uint64_t)> on_forget;  // no reference is left
 
  private:
