@@ -103,7 +103,7 @@ TEST(BesideVmm, NoWrongByteUnderLoad) {
 
 TEST(BesideVmm, TheDaemonIsKilledAtEveryStep) {
   constexpr std::uint32_t kSlots = 32;
-  const int kills = Full() ? 50 : 6;
+  const int kills = Full() ? 200 : 18;
   for (const bool lazy : {false, true}) {
     const TempFolder folder;
     const Share share(folder.path());
@@ -118,10 +118,10 @@ TEST(BesideVmm, TheDaemonIsKilledAtEveryStep) {
     for (int i = 0; i < kills; ++i) {
       const std::uint64_t starts = vmm.starts();
       if (const std::uint32_t at = static_cast<std::uint32_t>(i) % testing_::kDeaths; at == 0) {
-        usleep(random() % 20'000);
+        usleep(static_cast<useconds_t>(random() % 20'000));
         vmm.KillNow();
       } else {
-        vmm.Kill(DeathAt{at}, 1 + static_cast<std::int32_t>(random() % 40));
+        vmm.Kill(DeathAt{at}, 1 + static_cast<std::int32_t>(random() % (i % 2 == 0 ? 20 : 500)));
       }
       const bool again = vmm.WaitForStarts(starts + 1);
       EXPECT_TRUE(again) << "kill " << i;
