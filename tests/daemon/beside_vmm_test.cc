@@ -56,7 +56,7 @@ GuestVmOptions GuestOptions(std::uint32_t slots) {
 
 void RunLoad(std::uint32_t slots, bool lazy, std::uint64_t setups) {
   SCOPED_TRACE(testing::Message() << slots << " ranges" << (lazy ? ", lazy" : ""));
-  const TempFolder folder;
+  const TempFolder folder(slots > 32);
   const Share share(folder.path());
   BesideVmm vmm(share, Options(slots, lazy));
   Crew crew(kThreads);

@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <ostream>
 #include <random>
@@ -71,6 +71,9 @@ struct GuestVmOptions {
   // behind its back.
   bool past_the_end = false;
   bool changes_files = true;
+  // One thread, no locks, and the worker runs as replay lets it run: to its end, while the access that kicked it holds
+  // its range. What happens is logged.
+  bool as_replay = false;
 };
 
 class GuestVm {
@@ -104,12 +107,45 @@ class GuestVm {
     }
   }
 
+  // The nodeids of new files begin here.
+  void StartAt(std::uint64_t nodeid) { next_nodeid_ = nodeid; }
+  // Wrong bytes are counted there too, for others to see if this process is killed.
+  void CountWrongIn(std::atomic<std::uint64_t>* count) { wrong_elsewhere_ = count; }
+
   void CreateAll() {
     Random random(options_.seed);
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       const std::unique_lock life(nodes_[i].life);
       CreateFile(i, random);
     }
+  }
+
+  // One file more, of this number.
+  void AddFile(std::uint32_t i, std::uint64_t nodeid, std::uint64_t bytes) {
+    Node& node = nodes_[i];
+    node.nodeid = nodeid;
+    node.size = bytes;
+    node.fd = share_.Create(nodeid, bytes);
+    EXPECT_GE(node.fd, 0);
+  }
+  bool has_file(std::uint32_t i) const { return nodes_[i].fd >= 0; }
+  void RemoveFile(std::uint32_t i) {
+    const std::unique_lock life(nodes_[i].life);
+    DropFile(i);
+  }
+  // One access. 0, or the error that ended it.
+  int Access(const FileRange& range, Op op, Random& random) {
+    if (options_.as_replay && window_.Find(range) == kNoSlot) Log(EventKind::kMiss, kNoSlot, range, IsWrite(op));
+    const Touch touch{.file = range.file, .op = op};
+    return Drive(IsMapped(op) ? guest_.StartFault(range, touch) : guest_.StartCall(range, touch), &random);
+  }
+  const std::vector<Event>& log() const { return log_; }
+
+  // The nodeids of the files, 0 where there is none: with `Beliefs`, what of a guest is saved with its VMM.
+  std::vector<std::uint64_t> Nodes() const {
+    std::vector<std::uint64_t> nodeids;
+    for (const Node& node : nodes_) nodeids.push_back(node.fd >= 0 ? node.nodeid : 0);
+    return nodeids;
   }
 
   // `accesses` of one thread.
@@ -144,7 +180,7 @@ class GuestVm {
   // Until it has nothing to do. Between accesses.
   void WaitForWorker() {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return !working_ && !kick_; });
+    idle_.wait(lock, [this] { return options_.as_replay || (!working_ && !kick_); });
   }
 
   std::uint64_t wrong() const { return wrong_.load(); }
@@ -176,6 +212,38 @@ class GuestVm {
       beliefs.push_back({i, nodes_[ToIndex(range.file)].nodeid, range.index, window_.writable(SlotId{i})});
     }
     return beliefs;
+  }
+
+  // Goes on where another guest was, of the same options.
+  void Adopt(std::span<const std::uint64_t> nodeids, std::span<const Belief> beliefs) {
+    const std::lock_guard lock(mutex_);
+    std::map<std::uint64_t, FileId> files;
+    for (std::uint32_t i = 0; i < nodeids.size(); ++i) {
+      if (nodeids[i] == 0) continue;
+      Node& node = nodes_[i];
+      node.nodeid = nodeids[i];
+      node.fd = open(share_.Handle(node.nodeid).c_str(), O_RDWR | O_CLOEXEC);
+      struct stat status {};
+      EXPECT_EQ(fstat(node.fd, &status), 0);
+      node.size = static_cast<std::uint64_t>(status.st_size);
+      files[node.nodeid] = FileId{i};
+      next_nodeid_ = std::max(next_nodeid_.load(), node.nodeid + 1);
+    }
+    for (const Belief& belief : beliefs) {
+      const FileId file = files.at(belief.nodeid);
+      const Touch touch{.file = file, .op = belief.writable ? Op::kWrite : Op::kRead};
+      const SlotId slot{belief.slot};
+      EXPECT_TRUE(window_.BindAt(slot, {file, belief.index}, touch).must_map);
+      EXPECT_FALSE(window_.Commit(slot, touch));
+    }
+  }
+  // Every mapping shows its file.
+  void CheckAll() {
+    Random random(1);
+    for (const Belief& belief : Beliefs()) {
+      const FileId file = window_.range(SlotId{belief.slot}).file;
+      for (int i = 0; i < 8; ++i) Read(nodes_[ToIndex(file)], SlotId{belief.slot}, belief.index, random);
+    }
   }
 
  private:
@@ -216,9 +284,7 @@ class GuestVm {
     // Some ranges are used more than others.
     const std::uint64_t index = std::min(random() % ranges, random() % ranges);
     const Op op = kind < 500 ? Op::kMappedRead : kind < 600 ? Op::kMappedWrite : kind < 900 ? Op::kRead : Op::kWrite;
-    const FileRange range{file, index};
-    const Touch touch{.file = file, .op = op};
-    (void)Drive(IsMapped(op) ? guest_.StartFault(range, touch) : guest_.StartCall(range, touch), &random);
+    (void)Access({file, index}, op, random);
   }
 
   static std::uint64_t SizeOf(Node& node) {
@@ -302,6 +368,7 @@ class GuestVm {
 
   void Wrong(const char* what, const Node& node, SlotId slot, std::uint64_t offset, std::uint64_t got,
              std::uint64_t expected) {
+    if (wrong_elsewhere_ != nullptr) wrong_elsewhere_->fetch_add(1);
     if (wrong_.fetch_add(1) < 10) {
       std::fprintf(stderr, "%s: node %lu offset %lu slot %u: got %lx, expected %lx\n", what, node.nodeid, offset,
                    ToIndex(slot), got, expected);
@@ -410,6 +477,7 @@ class GuestVm {
   int Drive(Call call, Random* random) {
     std::unique_lock lock(mutex_);
     int error = 0;
+    bool mapped = false;
     for (;;) {
       const Action action = guest_.Next(call, error);
       error = 0;
@@ -418,6 +486,7 @@ class GuestVm {
         case Step::kDone: return action.error;
         case Step::kLock:
         case Step::kUnlock:
+          if (options_.as_replay) break;
           lock.unlock();
           DoLock(action, key, action.step == Step::kLock);
           lock.lock();
@@ -425,6 +494,9 @@ class GuestVm {
         case Step::kSetup:
         case Step::kUpgrade: {
           const FileRange range = window_.range(action.slot);
+          mapped = true;
+          Log(action.step == Step::kSetup ? EventKind::kSetup : EventKind::kUpgrade, action.slot, range,
+              action.exclusive);
           lock.unlock();
           error = SendSetUp(action.slot, range, action.exclusive);
           lock.lock();
@@ -435,6 +507,7 @@ class GuestVm {
           SlotId slot = action.slot;
           for (std::uint32_t i = 0; i < action.count; ++i, slot = guest_.NextInBatch(slot)) {
             entries.push_back({.moffset = ToIndex(slot) * kRange, .len = kRange});
+            Log(EventKind::kRemove, slot, window_.range(slot), false, action.cause);
           }
           lock.unlock();
           const std::uint64_t unique = NextUnique();
@@ -454,13 +527,26 @@ class GuestVm {
           break;
         }
         case Step::kUse:
+          if (options_.as_replay) {
+            if (!mapped) Log(EventKind::kHit, action.slot, key, action.exclusive);
+            if (mapped && kick_) RunWorker(lock);
+          }
           lock.unlock();
           Use(action, key, IsMapped(call.touch().op), *random);
           lock.lock();
           break;
         case Step::kUseDirect: break;
-        case Step::kWaitForRange: (action.exclusive ? calls_ : faults_).wait(lock); break;
+        case Step::kWaitForRange:
+          if (options_.as_replay) {
+            RunWorker(lock);
+          } else {
+            (action.exclusive ? calls_ : faults_).wait(lock);
+          }
+          break;
         case Step::kFreed:
+          if (action.cause != Cause::kNone) {
+            Log(EventKind::kReclaim, action.slot, window_.range(action.slot), false, action.cause);
+          }
           if (!action.wake) break;
           faults_.notify_all();
           calls_.notify_one();
@@ -476,6 +562,23 @@ class GuestVm {
           lock.lock();
           break;
       }
+    }
+  }
+
+  void Log(EventKind kind, SlotId slot, const FileRange& range, bool write, Cause cause = Cause::kNone) {
+    if (!options_.as_replay) return;
+    log_.push_back({.kind = kind, .cause = cause, .write = write, .slot = slot, .range = range});
+  }
+  // As long as it queues itself again, and gets on.
+  void RunWorker(std::unique_lock<std::mutex>& lock) {
+    for (bool freed = true; freed;) {
+      const std::uint32_t before = window_.free_slots();
+      kick_ = false;
+      Call call = guest_.StartWorker();
+      lock.unlock();
+      (void)Drive(call, nullptr);
+      lock.lock();
+      freed = kick_ && window_.free_slots() > before;
     }
   }
 
@@ -495,7 +598,7 @@ class GuestVm {
   void Worker() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      kicked_.wait(lock, [this] { return over_ || kick_; });
+      kicked_.wait(lock, [this] { return over_ || (kick_ && !options_.as_replay); });
       if (over_) return;
       if (const auto at = kick_at_; Clock::now() < at) {
         kicked_.wait_until(lock, at);
@@ -526,6 +629,7 @@ class GuestVm {
   std::condition_variable calls_;
   std::condition_variable kicked_;
   std::condition_variable idle_;
+  std::vector<Event> log_;
   bool kick_ = false;
   bool working_ = false;
   bool over_ = false;
@@ -539,6 +643,7 @@ class GuestVm {
   std::atomic<std::uint64_t> setups_{0};
   std::atomic<std::uint64_t> checked_{0};
   std::atomic<std::uint64_t> wrong_{0};
+  std::atomic<std::uint64_t>* wrong_elsewhere_ = nullptr;
   std::atomic<std::uint64_t> errors_{0};
   std::atomic<std::uint64_t> changes_{0};
   std::thread worker_;  // last: it uses all of the above

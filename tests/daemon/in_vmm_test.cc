@@ -93,7 +93,7 @@ void ExpectTrue(InVmm& vmm, GuestVm& guest, const Share& share, std::uint32_t sl
 void RunLoad(std::uint32_t slots, bool lazy, std::uint64_t setups) {
   SCOPED_TRACE(testing::Message() << slots << " ranges" << (lazy ? ", lazy" : ""));
   mallopt(M_ARENA_MAX, 1);  // what threads have freed goes back to one heap
-  const TempFolder folder;
+  const TempFolder folder(slots > 32);
   const Share share(folder.path());
   Crew crew(kThreads);
   AllocatorOptions options = Options(slots);

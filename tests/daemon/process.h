@@ -119,8 +119,11 @@ class Crew {
 // threads.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "daxcache_daemon_XXXXXX").string();
+  // `in_memory`: of a file system in memory, if there is one: a tenth of the time for large files full of holes.
+  explicit TempFolder(bool in_memory = false) {
+    const std::filesystem::path memory = "/dev/shm";
+    const bool there = in_memory && access(memory.c_str(), W_OK | X_OK) == 0;
+    std::string name = ((there ? memory : std::filesystem::temp_directory_path()) / "daxcache_daemon_XXXXXX").string();
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     path_ = name;
     int ends[2] = {-1, -1};
