@@ -1,8 +1,10 @@
 // The allocator's life and death: saved and restored, killed at every step and recovered from its journal; what it
 // tells of itself; what it takes of memory.
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -215,6 +217,77 @@ TEST(Journal, AKillAtAnyStepLeavesTheGuestsMappings) {
     }
   }
   EXPECT_EQ(recovered, 240);
+}
+
+// A VMM that refuses to map, but for what `refuses` lets through.
+class Refusing {
+ public:
+  static constexpr bool kMapsOver = false;
+  struct Host {
+    VirtualBackend<false> window;
+    std::function<int(const MapRequest&)> refuses;
+  };
+  explicit Refusing(Host& host) : host_(&host) {}
+  int Map(const MapRequest& request) {
+    const int error = host_->refuses ? host_->refuses(request) : 0;
+    return error != 0 ? error : host_->window.Map(request);
+  }
+  int Unmap(std::span<const Extent> extents) { return host_->window.Unmap(extents); }
+  void* address() const { return nullptr; }
+
+ private:
+  Host* host_;
+};
+
+// Where an upgrade takes the mapping away first, a refusal gives it back: the guest, or whoever has it pinned next,
+// goes on reading there. What cannot be given back is not accounted for as if it could.
+TEST(Journal, ARefusedUpgradeLeavesWhatWasThere) {
+  using Allocator = MappingAllocator<Linux, Refusing>;
+  const JournalGeometry geometry{.slots = kSlots, .extents = 4};
+  for (const int error : {-ENOMEM, -EMFILE, -EACCES, -EAGAIN}) {
+    for (const int refusals : {0, 1, 5, 1000}) {  // of the read-only mapping
+      for (const bool guest_chooses : {true, false}) {
+        alignas(64) static std::byte memory[1 << 14];
+        Journal journal = Journal::Create(memory, geometry).value();
+        Refusing::Host host;
+        AllocatorOptions options = Options();
+        options.journal = &journal;
+        const auto allocator = Allocator::Create(options, {}, Refusing(host)).value();
+        const auto set_up = [&](bool writable) {
+          if (guest_chooses) return MapAt(*allocator, 1, 7, 0, 0, writable);
+          Pinned pinned;
+          const int result = allocator->Map(
+              {.file = allocator->files().Intern({1, 0, 0}), .fd = 7, .op = writable ? Op::kWrite : Op::kRead},
+              &pinned);
+          if (result == 0) allocator->Unpin(pinned);
+          return result;
+        };
+        ASSERT_EQ(set_up(false), 0);
+        int left = refusals;
+        host.refuses = [&](const MapRequest& request) {
+          if (request.writable) return error;
+          return left-- > 0 ? error : 0;
+        };
+        EXPECT_EQ(set_up(true), error);
+        const bool there = refusals < 1000;
+        EXPECT_EQ(host.window.Mappings().size(), there ? 1u : 0u);
+        EXPECT_EQ(allocator->Mappings().size(), there ? 1u : 0u);
+        bool undecided = true;
+        EXPECT_EQ(journal.At(0, &undecided).flags & JournalMapping::kMapped, there ? JournalMapping::kMapped : 0);
+        EXPECT_FALSE(undecided);
+        if (there) {
+          EXPECT_FALSE(host.window.Mappings()[0].writable);
+          EXPECT_FALSE(allocator->Mappings()[0].writable);
+        }
+        EXPECT_EQ(allocator->CheckInvariants(), absl::OkStatus());
+        host.refuses = nullptr;
+        EXPECT_EQ(set_up(false), 0);
+        EXPECT_EQ(set_up(true), 0);
+        EXPECT_TRUE(host.window.Mappings()[0].writable);
+        EXPECT_EQ(allocator->CheckInvariants(), absl::OkStatus());
+      }
+    }
+  }
 }
 
 TEST(Journal, AWindowIsBuiltAgainWithItsExtents) {

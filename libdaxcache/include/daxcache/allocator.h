@@ -1222,6 +1222,16 @@ int MappingAllocator<P, B>::Upgrade(Lock& lock, SlotId slot, const Touch& touch,
     if (error == 0) zero_from = Clamp(slot, request.file_offset, size);
     lock.lock();
   }
+  if (lost && error != 0) {
+    // The guest still believes in what it had: so that is put back, however often it takes.
+    MapRequest back = request;
+    back.writable = false;
+    lock.unlock();
+    for (int i = 0; lost && i < kRetries; ++i) lost = CallMap(back) != 0;
+    if (!lost) zero_from = Clamp(slot, request.file_offset, size);
+    lock.lock();
+    if (!lost) SetZeroFrom(slot, zero_from);
+  }
   if ((error == 0 || lost) && record.Has(SlotRecord::kShort)) shorts_.fetch_sub(1);
   if (error == 0) {
     Account(extent, [&] { slots_.SetHost(slot, range, true); });
