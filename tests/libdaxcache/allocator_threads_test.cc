@@ -1,12 +1,15 @@
 // The allocator under several threads: no byte of another file, the account as true as with one, and a log of events
 // that a checker can replay.
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -168,6 +171,84 @@ void CheckLog(const std::vector<Event>& events, std::uint32_t slots) {
       case EventKind::kHit: ASSERT_GT(ever[event.range], 0u); break;
       case EventKind::kMiss:
       case EventKind::kBypass: break;
+    }
+  }
+}
+
+// A backend whose unmaps can be held up, and then fail.
+class HeldUp {
+ public:
+  static constexpr bool kMapsOver = true;
+  struct Host {
+    VirtualBackend<true> window;
+    std::atomic<bool> hold{false};
+    std::atomic<bool> held{false};
+    std::atomic<int> failures{0};
+  };
+  explicit HeldUp(Host& host) : host_(&host) {}
+  int Map(const MapRequest& request) { return host_->window.Map(request); }
+  int Unmap(std::span<const Extent> extents) {
+    if (host_->hold) {
+      host_->held = true;
+      while (host_->hold) std::this_thread::yield();
+    }
+    return host_->failures.fetch_sub(1) > 0 ? -ENOMEM : host_->window.Unmap(extents);
+  }
+  void* address() const { return nullptr; }
+
+ private:
+  Host* host_;
+};
+
+// A file is evicted while ranges of it are being unmapped, which then fails: they are kept, but not to be found for
+// another file that gets the number.
+TEST(AllocatorThreads, AnUnmapFailsThatAnEvictionWaitsFor) {
+  enum class By { kRemove, kTick, kMost };
+  for (const By by : {By::kRemove, By::kTick, By::kMost}) {
+    for (const int failures : {1, 2, 3}) {
+      using Allocator = MappingAllocator<LinuxPolicy<HashIndex>, HeldUp>;
+      HeldUp::Host host;
+      AllocatorOptions options = Options(4);
+      if (by != By::kRemove) options.lazy = {.enabled = true, .max_kept = by == By::kMost ? 0u : 4u};
+      options.lazy.idle = absl::Nanoseconds(1);
+      const auto allocator = Allocator::Create(options, {}, HeldUp(host)).value();
+      const auto set_up = [&](std::uint64_t node) {
+        return allocator->SetUp(
+            {.file = allocator->files().Intern({node, 0, 0}), .fd = static_cast<int>(node), .length = kRange});
+      };
+      ASSERT_EQ(set_up(7), 0);
+      const FileId file = allocator->files().Find({7, 0, 0});
+      const Extent extent{0, kRange};
+      if (by == By::kTick) {
+        ASSERT_EQ(allocator->Remove({&extent, 1}), 0);
+      }
+      host.failures = failures;
+      host.hold = true;
+      std::thread unmapping([&] {
+        if (by == By::kTick) {
+          (void)allocator->Tick(1'000'000);
+        } else {
+          (void)allocator->Remove({&extent, 1});
+        }
+      });
+      while (!host.held) std::this_thread::yield();
+      int evicted = 0;
+      std::thread evicting([&] { evicted = allocator->Evict(file); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it waits, or will
+      host.hold = false;
+      unmapping.join();
+      evicting.join();
+      EXPECT_EQ(allocator->CheckInvariants(), absl::OkStatus());
+      EXPECT_EQ(allocator->Mappings().size(), host.window.Mappings().size());
+      if (evicted == 0) {
+        EXPECT_TRUE(allocator->Mappings().empty());
+      }
+      // Whatever became of it: the number goes to another file.
+      allocator->files().Release(file);
+      ASSERT_EQ(set_up(8), 0);
+      ASSERT_EQ(allocator->files().Find({8, 0, 0}), file);
+      ASSERT_EQ(host.window.Mappings().size(), 1u);
+      EXPECT_EQ(host.window.Mappings()[0].fd, 8);
     }
   }
 }

@@ -1474,9 +1474,16 @@ int MappingAllocator<P, B>::DropFile(Lock& lock, FileId file) {
       if (first_error == 0) first_error = error;
     }
   }
-  // Calls that were under way for the file have landed, and seen that it is gone.
-  while (Info(file).in_flight > 0) Wait(lock);
-  return first_error;
+  // Calls that were under way for the file have landed, and seen that it is gone; but for removals that failed, which
+  // have kept their ranges. These may not be found under a number that another file gets.
+  for (;;) {
+    while (Info(file).in_flight > 0) Wait(lock);
+    if (Info(file).first_kept == kNoEntry) return first_error;
+    Chain failed;
+    while (Info(file).first_kept != kNoEntry) ReclaimKept(SlotId{Info(file).first_kept}, failed);
+    const int error = FlushChain(lock, failed, true, Cause::kNone);
+    if (first_error == 0) first_error = error;
+  }
 }
 
 // --- extents --------------------------------------------------------------------------------------------------------
