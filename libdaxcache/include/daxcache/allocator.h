@@ -20,6 +20,7 @@
 //   EBADF      no descriptor, or no file
 //   EBUSY      the place is pinned
 //   ENOMEM     the map count's budget is used up
+//   ENOSPC     the journal has no room for one more mapping that is no whole range
 //   ESTALE     the file was evicted meanwhile
 //   others     the backend's
 //
@@ -72,6 +73,7 @@
 #include "daxcache/policy.h"
 #include "daxcache/range.h"
 #include "daxcache/range_index.h"
+#include "daxcache/recovery.h"
 #include "daxcache/slot_table.h"
 #include "daxcache/snapshot.h"
 #include "daxcache/window.h"
@@ -1306,6 +1308,11 @@ int MappingAllocator<P, B>::SetUpSlot(Lock& lock, SlotId slot, const SetUpReques
   if constexpr (!B::kMapsOver) {
     if (extents_.Straddles(extent)) return -EINVAL;
   }
+  // Of an extent two pieces can be left, also by the others that are under way.
+  if (journal_ != nullptr && extents_.Straddles(extent) &&
+      extents_.size() + in_flight_maps_ >= journal_->geometry().extents) {
+    return -ENOSPC;
+  }
   bool linked = false;
   if (bound && !TakeAway(slot, &linked)) return -EBUSY;
   const auto at = window_.BindAt(slot, key, touch);
@@ -1524,10 +1531,11 @@ int MappingAllocator<P, B>::BeginIrregular(Lock& lock, const Extent& extent, boo
       if (touches(i) && !inside && !slots_[SlotId{i}].Has(SlotRecord::kKept)) return -EINVAL;
     }
   }
-  // Each leaves two pieces more at most, and so does the request itself.
-  if (journal_ != nullptr &&
-      (extents_.size() + (last - first) + 3 > journal_->geometry().extents || !journal_->BeginArea(irregular->area))) {
-    return -ENOSPC;
+  if (journal_ != nullptr) {
+    // A slot becomes one extent, what is cut in its middle two, and a set-up adds its own.
+    std::size_t pieces = extents_.size() + (whole_slots_too ? 1 : 0) + (extents_.Straddles(extent) ? 1 : 0);
+    for (std::uint32_t i = first; i < last; ++i) pieces += touches(i) ? 2 : 0;
+    if (pieces > journal_->geometry().extents || !journal_->BeginArea(irregular->area)) return -ENOSPC;
   }
   for (std::uint32_t i = first; i < last; ++i) {
     if (!touches(i) || slots_[SlotId{i}].Has(SlotRecord::kKept)) continue;
@@ -2207,48 +2215,15 @@ absl::Status MappingAllocator<P, B>::Recover(const Journal& old, bool host_keeps
   }
   if (!Mappings().empty()) return absl::FailedPreconditionError("expected to recover into an empty window");
   const std::vector<Extent> areas = old.Areas();
-  const std::vector<Journal::ExtentEntry> extents = old.Extents();
-  const auto in_area = [&](const Extent& extent) {
-    return std::any_of(areas.begin(), areas.end(), [&](const Extent& area) {
-      return area.offset < extent.offset + extent.length && extent.offset < area.offset + area.length;
-    });
-  };
-  std::vector<SavedMapping> to_map;
-  std::vector<Extent> to_unmap;
-  std::vector<SavedMapping> taken;
-  const auto place = [&](const Extent& window, const JournalMapping& mapping, bool undecided) {
-    if (window.length == 0 || !Aligned(window.offset | window.length | mapping.file_offset) || window.offset > total_ ||
-        window.length > total_ - window.offset) {
-      return;
-    }
-    const bool mapped = mapping.flags & JournalMapping::kMapped;
-    const bool kept = mapping.flags & JournalMapping::kKept;
-    // What is mapped over needs no unmapping, so that the guest never faults into nothing.
-    if (host_keeps && (kept || (undecided && !(B::kMapsOver && mapped)))) to_unmap.push_back(window);
-    if (!mapped || kept) return;
-    const SavedMapping saved{.window = window,
-                             .file_offset = mapping.file_offset,
-                             .file = mapping.file,
-                             .writable = (mapping.flags & JournalMapping::kWritable) != 0,
-                             .guests = (mapping.flags & JournalMapping::kGuests) != 0};
-    (host_keeps && !undecided ? taken : to_map).push_back(saved);
-  };
-  // Slots first: where a range was just being cut into extents, these are what is left of it.
-  for (std::uint32_t i = 0; i < g.slots; ++i) {
-    bool undecided = false;
-    const JournalMapping mapping = old.At(i, &undecided);
-    const Extent window = ExtentOf(SlotId{i});
-    place(window, mapping, undecided || in_area(window));
-  }
-  for (const Journal::ExtentEntry& entry : extents) place(entry.window, entry.mapping, in_area(entry.window));
-  if (host_keeps && B::kMapsOver) to_unmap.insert(to_unmap.end(), areas.begin(), areas.end());
+  const auto plan = PlanRecovery(old, {total_, range_bytes(), options_.page_bytes}, host_keeps, B::kMapsOver);
+  if (!plan.ok()) return plan.status();
   // Until all is as it was, the journal stays as it is: if this process dies too, the next one begins anew.
   Journal* const journal = std::exchange(journal_, nullptr);
   // "Not mapped" is no error here.
-  for (const Extent& extent : to_unmap) (void)CallUnmap(extent);
-  for (const SavedMapping& saved : taken) TakeOver(saved);
+  for (const Extent& extent : plan->unmap) (void)CallUnmap(extent);
+  for (const SavedMapping& saved : plan->taken) TakeOver(saved);
   int lost = 0;
-  for (const SavedMapping& saved : to_map) {
+  for (const SavedMapping& saved : plan->map) {
     if (MapSaved(saved, open) == 0) continue;
     ++lost;
     if (host_keeps && B::kMapsOver) (void)CallUnmap(saved.window);

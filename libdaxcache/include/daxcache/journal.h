@@ -82,6 +82,9 @@ class Journal {
         header.checksum != Checksum(header)) {
       return absl::DataLossError("expected a journal of a window of this size");
     }
+    if (header.list.load(std::memory_order_acquire) >> 1 > g.extents) {
+      return absl::DataLossError("expected a journal of no more extents than there is room for");
+    }
     return journal;
   }
 
