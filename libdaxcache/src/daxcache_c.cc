@@ -531,7 +531,7 @@ ssize_t daxcache_save(const daxcache_window* window, void* buffer, std::size_t b
   return daxcache::Guarded([&]() -> ssize_t {
     if (buffer == nullptr && bytes > 0) return -EINVAL;
     const std::vector<std::byte> saved = window->allocator->Save();
-    if (saved.size() <= bytes) std::memcpy(buffer, saved.data(), saved.size());
+    if (buffer != nullptr && saved.size() <= bytes) std::memcpy(buffer, saved.data(), saved.size());
     return static_cast<ssize_t>(saved.size());
   });
 }

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -413,7 +414,7 @@ TEST_F(CInterfaceTest, SavesAndRestores) {
   ASSERT_EQ(daxcache_setup(window_, &request), 0);
   const ssize_t bytes = daxcache_save(window_, nullptr, 0);
   ASSERT_GT(bytes, 0);
-  std::vector<std::byte> saved(static_cast<std::size_t>(bytes));
+  std::vector<std::byte> saved(std::max<std::size_t>(1, static_cast<std::uint32_t>(bytes)));
   EXPECT_EQ(daxcache_save(window_, saved.data(), saved.size()), bytes);
   int fd = file_.fd();
   EXPECT_EQ(daxcache_restore(window_, saved.data(), saved.size(), &OpenAgain, &fd), -EBUSY);

@@ -1750,7 +1750,7 @@ int MappingAllocator<P, B>::RepairFault(void* host_address) noexcept {
     // grown since. If it cannot be written to, that is another error, and zero pages would hide it.
     constexpr int kPopulateRead = 22;
     constexpr int kPopulateWrite = 23;
-    void* const page = reinterpret_cast<void*>(base + offset);
+    void* const page = static_cast<std::byte*>(backend_.address()) + offset;
     if (madvise(page, options_.page_bytes, kPopulateRead) == 0) {
       const bool writable = in_slot && slots_[slot].Has(SlotRecord::kWritable);
       error = !writable || madvise(page, options_.page_bytes, kPopulateWrite) == 0 ? 1 : -EIO;

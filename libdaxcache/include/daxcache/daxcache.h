@@ -24,9 +24,11 @@
 // newer version with an older library as long as it asks for nothing that is newer (E2BIG).
 #pragma once
 
+// NOLINTBEGIN(modernize-deprecated-headers): it is C.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+// NOLINTEND(modernize-deprecated-headers)
 #include <sys/types.h>
 #include <sys/uio.h>
 
