@@ -7,5 +7,5 @@ rooms=()
 for room in libdaxcache policies traces sim bench python tests; do
   if [[ -d $room ]]; then rooms+=("$room"); fi
 done
-find "${rooms[@]}" -type f \( -name '*.h' -o -name '*.cc' \) -not -path '*/corpus/*' |
+find "${rooms[@]}" -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -not -path '*/corpus/*' |
   xargs clang-format --dry-run --Werror

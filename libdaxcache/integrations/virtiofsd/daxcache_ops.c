@@ -1,11 +1,9 @@
 // See daxcache_ops.h.
+#include "daxcache_ops.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
-
-#include "fuse_lowlevel.h"
-
-#include "daxcache_ops.h"
 
 // Tells what is to be mapped, and has it mapped. 0 or a negative errno.
 static int set_up(const daxcache_ops* ops, int fd, uint64_t foffset, uint64_t len, uint64_t moffset, uint32_t access) {

@@ -1,6 +1,6 @@
 // The low-level operations `setupmapping` and `removemapping` of the C virtiofsd (the branch of it with DAX), over
-// libdaxcache. Include it behind the daemon's own fuse_lowlevel.h, add daxcache_ops.c to the daemon's sources, link
-// with -ldaxcache, and let the daemon's operations call these:
+// libdaxcache. Add daxcache_ops.c to the daemon's sources, link with -ldaxcache, and let the daemon's operations call
+// these:
 //
 //   static void lo_setupmapping(fuse_req_t req, fuse_ino_t ino, uint64_t foffset, uint64_t len, uint64_t moffset,
 //                               uint64_t flags, struct fuse_file_info *fi) {
@@ -13,6 +13,7 @@
 // inode loses its last reference daxcache_evict.
 #pragma once
 
+#include <fuse_lowlevel.h>  // the daemon's own: its folder has to be on the include path
 #include <stdint.h>
 
 #include "daxcache/daxcache.h"

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fuse_lowlevel.h"
-
 #include "daxcache_ops.h"
 
 static int opened = -1;
@@ -20,7 +18,7 @@ static int open_inode(fuse_req_t req, fuse_ino_t ino, int open_flags) {
 
 static int failures = 0;
 
-static void expect(const struct fuse_req *req, int error, const char *what) {
+static void expect(const struct fuse_req* req, int error, const char* what) {
   if (req->answered == 1 && req->error == error) return;
   fprintf(stderr, "%s: expected %d, answered %d times with %d\n", what, error, req->answered, req->error);
   ++failures;
@@ -39,7 +37,7 @@ int main(void) {
   daxcache_ops_setupmapping(&ops, &req, 2, 0, kRange, kRange, DAXCACHE_READ, -1);
   expect(&req, 0, "set-up of an inode");
   if (fcntl(opened, F_GETFD) >= 0) ++failures;
-  if (memcmp((const char *)daxcache_address(ops.window) + kRange, "\177ELF", 4) != 0) ++failures;
+  if (memcmp((const char*)daxcache_address(ops.window) + kRange, "\177ELF", 4) != 0) ++failures;
 
   const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   req = (struct fuse_req){0, 0};
