@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "daxcache/mapping_requests.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -50,15 +51,7 @@ int NewDescriptor() {
 // The shape of MappingAllocator.
 class FakeAllocator {
  public:
-  struct Request {
-    FileId file;
-    int fd;
-    std::uint64_t file_offset, length, window_offset;
-    bool writable;
-    std::int64_t file_size, time_ns;
-  };
-
-  int SetUp(const Request& request) {
+  int SetUp(const SetUpRequest& request) {
     EXPECT_TRUE(IsOpen(request.fd)) << "a descriptor that is closed already";
     set_up.push_back(request);
     return answer;
@@ -87,7 +80,7 @@ class FakeAllocator {
 
   int answer = 0;
   std::map<std::uint64_t, int> errors;  // of removals, by offset
-  std::vector<Request> set_up;
+  std::vector<SetUpRequest> set_up;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> removed;
   std::vector<FileId> evicted;
   int remove_calls = 0;
@@ -182,7 +175,7 @@ TEST_F(FuseTest, SetsUp) {
   EXPECT_EQ(Ask(SetupMappingRequest(kUnique, kNode, kRead), 77), 0);
   EXPECT_THAT(caller_.resolved, ElementsAre(std::pair(kNode, false)));
   ASSERT_THAT(allocator_.set_up, SizeIs(1));
-  const FakeAllocator::Request& request = allocator_.set_up[0];
+  const SetUpRequest& request = allocator_.set_up[0];
   EXPECT_EQ(request.file, allocator_.files().Find({kNode, 1, 2}));
   EXPECT_EQ(request.fd, caller_.given);
   EXPECT_EQ(request.file_offset, 3 * kRange);
@@ -435,7 +428,7 @@ TEST_F(FuseTest, AFileThatCannotBeEvictedKeepsItsNumber) {
 // Files share few numbers, and come and go while they are set up: a number never changes its file under a set-up.
 TEST(FuseThreads, AFileKeepsItsNumberWhileItIsSetUp) {
   struct Allocator {
-    int SetUp(const FakeAllocator::Request& request) {
+    int SetUp(const SetUpRequest& request) {
       for (int i = 0; i < 3; ++i) {
         if (table.identity(request.file) != FileIdentity{request.file_offset, 0, 0}) wrong = true;
         std::this_thread::yield();

@@ -62,6 +62,7 @@
 #include "absl/strings/str_cat.h"
 #include "daxcache/access.h"
 #include "daxcache/allocator_options.h"
+#include "daxcache/allocator_statistics.h"
 #include "daxcache/epochs.h"
 #include "daxcache/event.h"
 #include "daxcache/extent_map.h"
@@ -70,6 +71,7 @@
 #include "daxcache/ids.h"
 #include "daxcache/journal.h"
 #include "daxcache/mapping_backend.h"
+#include "daxcache/mapping_requests.h"
 #include "daxcache/policy.h"
 #include "daxcache/range.h"
 #include "daxcache/range_index.h"
@@ -80,71 +82,6 @@
 
 namespace daxcache {
 inline namespace v0 {
-
-struct SetUpRequest {
-  FileId file = kNoFile;
-  int fd = -1;  // borrowed for the call
-  std::uint64_t file_offset = 0;
-  std::uint64_t length = 0;
-  std::uint64_t window_offset = 0;
-  bool writable = false;
-  std::int64_t file_size = -1;  // bytes, if known
-  std::int64_t time_ns = 0;     // if the caller has a clock
-};
-
-// An access by whoever shares this address space: the allocator finds the range, or a place for it.
-struct MapFileRequest {
-  FileId file = kNoFile;
-  int fd = -1;                    // borrowed for the call
-  std::uint64_t file_offset = 0;  // of the access: its range is mapped whole
-  Op op = Op::kRead;
-  std::int64_t file_size = -1;
-  std::int64_t time_ns = 0;
-};
-
-// A range that stays where it is until it is unpinned.
-struct Pinned {
-  SlotId slot = kNoSlot;
-  std::uint64_t window_offset = 0;  // of the range
-  void* address = nullptr;          // … in this address space, if the backend has one
-};
-
-// What has happened since construction, and what there is now.
-struct AllocatorStatistics {
-  std::uint64_t setups = 0;
-  std::uint64_t upgrades = 0;
-  std::uint64_t removes = 0;
-  std::uint64_t reclaims = 0;
-  std::uint64_t hits = 0;
-  std::uint64_t misses = 0;
-  std::uint64_t bypasses = 0;
-  std::uint64_t map_calls = 0;  // of the backend
-  std::uint64_t unmap_calls = 0;
-  std::uint64_t failed_calls = 0;  // … of both
-  std::uint64_t found_kept = 0;    // set-ups that found their range still there
-  std::uint64_t dropped_kept = 0;  // kept ranges unmapped after all
-  std::uint64_t refused = 0;       // for the map count
-  std::uint64_t repairs = 0;       // faults past the end of a file
-  std::uint64_t evictions = 0;     // of files
-  // Now:
-  std::uint64_t ranges = 0;   // slots
-  std::uint64_t mapped = 0;   // … bound, and not in flight
-  std::uint64_t kept = 0;     // … that the guest has given back
-  std::uint64_t extents = 0;  // mappings that fit no slot
-  std::uint64_t shorts = 0;   // slots with zero pages at their end
-  std::uint64_t vmas = 0;     // the window's, at most, without those of `shorts`
-};
-
-// One mapping as the allocator accounts for it.
-struct HeldMapping {
-  Extent window = {};
-  FileId file = kNoFile;
-  std::uint64_t file_offset = 0;
-  bool writable = false;
-  bool kept = false;                // the guest has given it back
-  bool guests = false;              // … or has chosen the place
-  std::uint64_t zero_from = ~0ull;  // offset in the mapping from which on there are zero pages
-};
 
 template <Policy P, MappingBackend B>
 class MappingAllocator {
@@ -261,13 +198,12 @@ class MappingAllocator {
   // --- what there is ------------------------------------------------------------------------------------------------
 
   AllocatorStatistics statistics() const;
-  void DumpText(std::string* out) const;
-  void DumpJson(std::string* out) const;
-  // In the text format of Prometheus; `labels` go into the braces of each, as `share="root"`.
-  void DumpPrometheus(std::string* out, std::string_view labels = "") const;
-  // Calls fn(name, what it is, value, whether it is a count since construction) for each of them.
-  template <class Fn>
-  static void ForEachStatistic(const AllocatorStatistics& s, const Fn& fn);
+  void DumpText(std::string* out) const { daxcache::DumpText(statistics(), Mappings(), out); }
+  void DumpJson(std::string* out) const { daxcache::DumpJson(statistics(), Mappings(), out); }
+  // `labels` go into the braces of each, as `share="root"`.
+  void DumpPrometheus(std::string* out, std::string_view labels = "") const {
+    daxcache::DumpPrometheus(statistics(), labels, out);
+  }
   // Everything that is mapped, in order of offset.
   std::vector<HeldMapping> Mappings() const;
   // True: the window can need more VMAs than the budget has (`warn_only`).
@@ -2269,71 +2205,6 @@ void MappingAllocator<P, B>::TakeOver(const SavedMapping& saved) {
 }
 
 // --- what there is --------------------------------------------------------------------------------------------------
-
-template <Policy P, MappingBackend B>
-template <class Fn>
-void MappingAllocator<P, B>::ForEachStatistic(const AllocatorStatistics& s, const Fn& fn) {
-  fn("setups", "set-ups", s.setups, true);
-  fn("upgrades", "set-ups that made a range writable", s.upgrades, true);
-  fn("removes", "removals", s.removes, true);
-  fn("reclaims", "ranges taken back by the allocator", s.reclaims, true);
-  fn("hits", "accesses that found their range", s.hits, true);
-  fn("misses", "accesses that did not", s.misses, true);
-  fn("bypasses", "accesses that were not admitted", s.bypasses, true);
-  fn("map_calls", "calls of the backend to map", s.map_calls, true);
-  fn("unmap_calls", "calls of the backend to unmap", s.unmap_calls, true);
-  fn("failed_calls", "calls of the backend that failed", s.failed_calls, true);
-  fn("found_kept", "set-ups that found their range still mapped", s.found_kept, true);
-  fn("dropped_kept", "kept ranges that were unmapped after all", s.dropped_kept, true);
-  fn("refused", "set-ups refused for the map count", s.refused, true);
-  fn("repairs", "faults past the end of a file", s.repairs, true);
-  fn("evictions", "files evicted", s.evictions, true);
-  fn("ranges", "ranges of the window", s.ranges, false);
-  fn("mapped", "ranges mapped", s.mapped, false);
-  fn("kept", "ranges kept after their removal", s.kept, false);
-  fn("extents", "mappings that fit no range", s.extents, false);
-  fn("shorts", "ranges with zero pages at their end", s.shorts, false);
-  fn("vmas", "VMAs of the window, at most", s.vmas, false);
-}
-
-template <Policy P, MappingBackend B>
-void MappingAllocator<P, B>::DumpText(std::string* out) const {
-  ForEachStatistic(statistics(), [&](const char* name, const char* what, std::uint64_t value, bool) {
-    absl::StrAppend(out, name, " ", value, "  # ", what, "\n");
-  });
-  for (const HeldMapping& held : Mappings()) {
-    absl::StrAppend(out, held.window.offset, "+", held.window.length, " file ", ToIndex(held.file), " offset ",
-                    held.file_offset, held.writable ? " rw" : " ro", held.kept ? " kept" : "",
-                    held.zero_from != ~0ull ? absl::StrCat(" zeros from ", held.zero_from) : "", "\n");
-  }
-}
-
-template <Policy P, MappingBackend B>
-void MappingAllocator<P, B>::DumpJson(std::string* out) const {
-  const char* comma = "{";
-  ForEachStatistic(statistics(), [&](const char* name, const char*, std::uint64_t value, bool) {
-    absl::StrAppend(out, std::exchange(comma, ","), "\"", name, "\":", value);
-  });
-  absl::StrAppend(out, ",\"mappings\":[");
-  comma = "";
-  for (const HeldMapping& held : Mappings()) {
-    absl::StrAppend(out, std::exchange(comma, ","), "{\"offset\":", held.window.offset,
-                    ",\"length\":", held.window.length, ",\"file\":", ToIndex(held.file),
-                    ",\"file_offset\":", held.file_offset, ",\"writable\":", held.writable ? "true" : "false",
-                    ",\"kept\":", held.kept ? "true" : "false", "}");
-  }
-  absl::StrAppend(out, "]}\n");
-}
-
-template <Policy P, MappingBackend B>
-void MappingAllocator<P, B>::DumpPrometheus(std::string* out, std::string_view labels) const {
-  const std::string braces = labels.empty() ? "" : absl::StrCat("{", AbslView(labels), "}");
-  ForEachStatistic(statistics(), [&](const char* name, const char* what, std::uint64_t value, bool counts) {
-    const std::string metric = absl::StrCat("daxcache_", name, counts ? "_total" : "");
-    absl::StrAppend(out, "# HELP ", metric, " ", what, "\n# TYPE ", metric, counts ? " counter\n" : " gauge\n", metric,
-                    braces, " ", value, "\n");
-  });
-}
 
 template <Policy P, MappingBackend B>
 AllocatorStatistics MappingAllocator<P, B>::statistics() const {

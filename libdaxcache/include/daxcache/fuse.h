@@ -50,6 +50,7 @@
 #include "daxcache/fuse_wire.h"
 #include "daxcache/ids.h"
 #include "daxcache/mapping_backend.h"
+#include "daxcache/mapping_requests.h"
 #include "daxcache/range.h"
 
 namespace daxcache {
