@@ -20,32 +20,22 @@
 #include <vector>
 
 #include "daxcache/fuse.h"
+#include "daxcache/mapping_requests.h"
+#include "fuzz/fuzz_input.h"
 
 namespace {
 
 using namespace daxcache;
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "fuse_adapter_fuzz: %s\n", what);
-  std::abort();
-}
+using daxcache::testing_::Require;
 
 // What was asked of allocator and caller, as numbers in a row.
 using Log = std::vector<std::uint64_t>;
 
 class Allocator {
  public:
-  struct Request {
-    FileId file;
-    int fd;
-    std::uint64_t file_offset, length, window_offset;
-    bool writable;
-    std::int64_t file_size, time_ns;
-  };
   Allocator(Log& log, int error) : log_(log), error_(error) {}
 
-  int SetUp(const Request& request) {
+  int SetUp(const SetUpRequest& request) {
     Require(::fcntl(request.fd, F_GETFD) >= 0, "a descriptor that is closed");
     log_.insert(log_.end(), {1, ToIndex(request.file), request.file_offset, request.length, request.window_offset,
                              request.writable ? 1u : 0u});

@@ -22,38 +22,19 @@
 #include "daxcache/journal.h"
 #include "daxcache/policies/linux.h"
 #include "daxcache/virtual_backend.h"
+#include "fuzz/fuzz_input.h"
 
 namespace {
 
 using namespace daxcache;
+using daxcache::testing_::FuzzInput;
+using daxcache::testing_::Require;
 
 constexpr std::uint64_t kRange = 2 << 20;
 constexpr std::uint32_t kSlots = 4;
 constexpr std::uint64_t kWindow = kSlots * kRange;
 constexpr JournalGeometry kGeometry{.slots = kSlots, .extents = 8};
 constexpr std::size_t kMemory = 2048;
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "journal_fuzz: %s\n", what);
-  std::abort();
-}
-
-// The input, byte by byte; zeros behind its end.
-class Bytes {
- public:
-  explicit Bytes(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
-  bool empty() const { return rest_.empty(); }
-  std::uint8_t Next() {
-    if (rest_.empty()) return 0;
-    const std::uint8_t byte = rest_.front();
-    rest_ = rest_.subspan(1);
-    return byte;
-  }
-
- private:
-  std::span<const std::uint8_t> rest_;
-};
 
 struct Memory {
   alignas(64) std::array<std::byte, kMemory> bytes{};
@@ -228,7 +209,7 @@ struct Cell {
 using Cells = std::array<Cell, kWindow / kCell>;
 
 template <bool kOver>
-void CheckDeath(Bytes& bytes, std::uint8_t mood) {
+void CheckDeath(FuzzInput& bytes, std::uint8_t mood) {
   const bool lazy = mood & 2;
   const bool host_keeps = mood & 4;
   Memory memory;
@@ -313,7 +294,7 @@ void CheckDeath(Bytes& bytes, std::uint8_t mood) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0 || size > 4096) return 0;
-  Bytes bytes({data, size});
+  FuzzInput bytes({data, size});
   const std::uint8_t mood = bytes.Next();
   if (mood & 128) {
     mood & 1 ? CheckDeath<true>(bytes, mood) : CheckDeath<false>(bytes, mood);

@@ -16,20 +16,16 @@
 #include "daxcache/policies/linux.h"
 #include "daxcache/snapshot.h"
 #include "daxcache/virtual_backend.h"
+#include "fuzz/fuzz_input.h"
 
 namespace {
 
 using namespace daxcache;
+using daxcache::testing_::Require;
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kRange = 2 << 20;
 constexpr std::uint64_t kWindow = 8 * kRange + 3 * kPage;  // its end is no whole range
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "snapshot_fuzz: %s\n", what);
-  std::abort();
-}
 
 // A descriptor that tells of the identity, so that the backend's table shows which file was mapped.
 int DescriptorOf(const FileIdentity& file) {

@@ -16,33 +16,13 @@
 #include "daxcache/guest.h"
 #include "daxcache/policies/any_policy.h"
 #include "daxcache/window.h"
+#include "fuzz/fuzz_input.h"
 
 namespace {
 
 using namespace daxcache;
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "window_fuzz: %s\n", what);
-  std::abort();
-}
-
-// The input, byte by byte; zeros behind its end.
-class Bytes {
- public:
-  explicit Bytes(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
-  bool empty() const { return rest_.empty(); }
-  std::uint8_t Next() {
-    if (rest_.empty()) return 0;
-    const std::uint8_t byte = rest_.front();
-    rest_ = rest_.subspan(1);
-    return byte;
-  }
-  std::uint32_t Below(std::uint32_t n) { return Next() % n; }
-
- private:
-  std::span<const std::uint8_t> rest_;
-};
+using daxcache::testing_::FuzzInput;
+using daxcache::testing_::Require;
 
 constexpr std::uint32_t kSlots = 6;
 constexpr std::uint32_t kMaxRanges = 10;
@@ -51,7 +31,7 @@ class Fuzzer {
  public:
   using P = AnyPolicy<HashIndex>;
 
-  Fuzzer(Bytes& bytes, const PolicySpec& policy, const ReclaimOptions& mechanics)
+  Fuzzer(FuzzInput& bytes, const PolicySpec& policy, const ReclaimOptions& mechanics)
       : bytes_(bytes),
         window_({}, {.slots = kSlots, .max_slots = kMaxRanges}, {.spec = policy}),
         guest_(window_, mechanics) {}
@@ -325,7 +305,7 @@ class Fuzzer {
     }
   }
 
-  Bytes& bytes_;
+  FuzzInput& bytes_;
   Win window_;
   Guest<Win> guest_;
   std::int64_t time_ = 0;
@@ -340,7 +320,7 @@ class Fuzzer {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size > 4096) return 0;
-  Bytes bytes({data, size});
+  FuzzInput bytes({data, size});
   static const std::vector<PolicySpec> policies = [] {
     std::vector<PolicySpec> specs;
     for (const std::string_view name : kBasePolicyNames) specs.push_back(ParsePolicySpec(name).value());
