@@ -26,10 +26,10 @@
 #include <vector>
 
 #include "daxcache/allocator.h"
-#include "daxcache/guest.h"
 #include "daxcache/mmap_backend.h"
 #include "daxcache/policies/linux.h"
 #include "daxcache/policies/lru.h"
+#include "daxcache/sim/allocator_guest.h"
 #include "daxcache/traces/builtin.h"
 #include "daxcache/traces/range_stream.h"
 #include "daxcache/virtual_backend.h"
@@ -148,57 +148,15 @@ void SetUpBesideMmap(int rounds) {
 
 // Calls of the backend for what a Linux guest of `slots` ranges asks for while it runs the trace.
 std::uint64_t CallsOfGuest(const RangeStream& stream, std::uint32_t slots, bool lazy) {
-  using Win = Window<LinuxPolicy<HashIndex>>;
   using Allocator = MappingAllocator<LinuxPolicy<HashIndex>, VirtualBackend<true>>;
   const auto allocator =
       Allocator::Create(
           {.window = ByteSize(slots * kRange), .lazy = {.enabled = lazy}, .map_count = {.budget = 1 << 20}}, {},
           VirtualBackend<true>())
           .value();
-  Win window({}, {.slots = slots, .max_slots = 0}, {});
-  Guest<Win> guest(window, ReclaimOptions::Linux());
-  bool kicked = false;
-  const auto run = [&](Guest<Win>::Call call) {
-    int error = 0;
-    for (Action action = guest.Next(call); action.step != Step::kDone; action = guest.Next(call, error)) {
-      error = 0;
-      if (action.step == Step::kSetup || action.step == Step::kUpgrade) {
-        const FileRange range = window.range(action.slot);
-        error = allocator->SetUp({.file = range.file,
-                                  .fd = 3,
-                                  .file_offset = range.index * kRange,
-                                  .length = kRange,
-                                  .window_offset = ToIndex(action.slot) * kRange,
-                                  .writable = action.exclusive});
-      } else if (action.step == Step::kRemove) {
-        std::vector<Extent> entries;
-        SlotId slot = action.slot;
-        for (std::uint32_t i = 0; i < action.count; ++i, slot = guest.NextInBatch(slot)) {
-          entries.push_back({ToIndex(slot) * kRange, kRange});
-        }
-        error = allocator->Remove(entries);
-      } else if (action.step == Step::kKickWorker) {
-        kicked = true;
-      }
-    }
-  };
-  for (std::uint64_t at = 0; at < stream.size(); ++at) {
-    const std::uint32_t word = stream.words()[at];
-    const std::uint32_t number = RangeStream::NumberOf(word);
-    const RangeStream::Kind kind = RangeStream::KindOf(word);
-    if (kind == RangeStream::kExtendingWrite || kind == RangeStream::kTruncate) continue;
-    if (kind == RangeStream::kUnlink) {
-      run(guest.StartEviction(FileId{number}));
-      (void)allocator->Evict(FileId{number});
-      continue;
-    }
-    const FileRange range = stream.range(number);
-    const Touch touch{.file = range.file, .op = static_cast<Op>(kind)};
-    run(IsMapped(touch.op) ? guest.StartFault(range, touch) : guest.StartCall(range, touch));
-    while (kicked) {
-      kicked = false;
-      run(guest.StartWorker());
-    }
+  if (AllocatorGuest<Allocator>(*allocator, slots).Run(stream, [](const Event&) {}) != 0) {
+    std::cerr << "a mapping failed\n";
+    std::exit(1);
   }
   const AllocatorStatistics s = allocator->statistics();
   return s.map_calls + s.unmap_calls;

@@ -28,9 +28,9 @@ using testing_::DeathAt;
 using testing_::Full;
 using testing_::GapHandler;
 using testing_::GuestVm;
-using testing_::GuestVmOptions;
 using testing_::HostMaps;
 using testing_::kRange;
+using testing_::LoadOptions;
 using testing_::Share;
 using testing_::TempFolder;
 
@@ -48,19 +48,13 @@ BesideOptions Options(std::uint32_t slots, bool lazy) {
   return options;
 }
 
-GuestVmOptions GuestOptions(std::uint32_t slots) {
-  GuestVmOptions options{.slots = slots, .files = std::max(24u, slots / 32)};
-  options.most_ranges = std::max<std::uint64_t>(8, slots * (slots > 1024 ? 3ull : 8ull) / options.files);
-  return options;
-}
-
 void RunLoad(std::uint32_t slots, bool lazy, std::uint64_t setups) {
   SCOPED_TRACE(testing::Message() << slots << " ranges" << (lazy ? ", lazy" : ""));
   const TempFolder folder(slots > 32);
   const Share share(folder.path());
   BesideVmm vmm(share, Options(slots, lazy));
   Crew crew(kThreads);
-  GuestVm guest(share, vmm, vmm.base(), GuestOptions(slots));
+  GuestVm guest(share, vmm, vmm.base(), LoadOptions(slots));
   const auto round = [&](std::uint64_t until) {
     guest.CreateAll();
     crew.Do([&](int me) { guest.LoadUntil(me, until); });
@@ -109,7 +103,7 @@ TEST(BesideVmm, TheDaemonIsKilledAtEveryStep) {
     const Share share(folder.path());
     BesideVmm vmm(share, Options(kSlots, lazy));
     Crew crew(kThreads);
-    GuestVm guest(share, vmm, vmm.base(), GuestOptions(kSlots));
+    GuestVm guest(share, vmm, vmm.base(), LoadOptions(kSlots));
     guest.CreateAll();
     std::atomic<bool> running{true};
     std::thread load([&] { crew.Do([&](int me) { guest.LoadWhile(me, running); }); });

@@ -76,6 +76,13 @@ struct GuestVmOptions {
   bool as_replay = false;
 };
 
+// For load: files that are four times as large as the window, or, where that is a large one, larger.
+inline GuestVmOptions LoadOptions(std::uint32_t slots) {
+  GuestVmOptions options{.slots = slots, .files = std::max(24u, slots / 32)};
+  options.most_ranges = std::max<std::uint64_t>(8, slots * (slots > 1024 ? 3ull : 8ull) / options.files);
+  return options;
+}
+
 class GuestVm {
  public:
   using Win = Window<LinuxPolicy<HashIndex>>;

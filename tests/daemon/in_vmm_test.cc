@@ -30,6 +30,7 @@ using testing_::GuestVmOptions;
 using testing_::HostMaps;
 using testing_::InVmm;
 using testing_::kRange;
+using testing_::LoadOptions;
 using testing_::Share;
 using testing_::TempFolder;
 
@@ -44,14 +45,6 @@ AllocatorOptions Options(std::uint32_t slots) {
   AllocatorOptions options;
   options.window = ByteSize(slots * kRange);
   options.map_count.budget = 20'000;
-  return options;
-}
-
-// A guest whose files are four times as large as its window, or, where that is a large one, larger.
-GuestVmOptions GuestOptions(std::uint32_t slots) {
-  GuestVmOptions options{.slots = slots, .files = std::max(24u, slots / 32)};
-  options.most_ranges = std::max<std::uint64_t>(8, slots * (slots > 1024 ? 3ull : 8ull) / options.files);
-  options.past_the_end = true;
   return options;
 }
 
@@ -99,7 +92,9 @@ void RunLoad(std::uint32_t slots, bool lazy, std::uint64_t setups) {
   AllocatorOptions options = Options(slots);
   options.lazy = {.enabled = lazy, .max_kept = slots / 4};
   InVmm vmm(share, options);
-  GuestVm guest(share, vmm, vmm.base(), GuestOptions(slots));
+  GuestVmOptions load = LoadOptions(slots);
+  load.past_the_end = true;
+  GuestVm guest(share, vmm, vmm.base(), load);
   const auto round = [&](std::uint64_t until) {
     guest.CreateAll();
     crew.Do([&](int me) { guest.LoadUntil(me, until); });

@@ -16,6 +16,7 @@
 #include "daemon/share.h"
 #include "daxcache/policies/linux.h"
 #include "gtest/gtest.h"
+#include "sim/event_log.h"
 #include "sim/kernel_build.h"
 
 namespace daxcache {
@@ -24,6 +25,8 @@ namespace {
 using testing_::BesideOptions;
 using testing_::BesideVmm;
 using testing_::DaemonEvent;
+using testing_::EventLog;
+using testing_::ExpectSameEvents;
 using testing_::GuestVm;
 using testing_::GuestVmOptions;
 using testing_::HeadOfKernelBuild;
@@ -34,15 +37,6 @@ using testing_::Share;
 using testing_::TempFolder;
 
 constexpr std::uint64_t kRecords = 20'000;
-
-struct Log {
-  static constexpr bool kWantsHits = true;
-  std::vector<Event> events;
-  void operator()(Event event, std::uint32_t) {
-    event.repeated = false;
-    events.push_back(event);
-  }
-};
 
 // Files are made when they are first used, so large that the last range of the stream is in them.
 void RunStream(const RangeStream& stream, GuestVm& guest) {
@@ -81,14 +75,6 @@ std::vector<DaemonEvent> SeenByDaemon(const std::vector<Event>& events) {
   return seen;
 }
 
-template <class Events>
-void ExpectEqual(const Events& got, const Events& expected) {
-  for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
-    ASSERT_TRUE(got[i] == expected[i]) << "event " << i << " of " << expected.size();
-  }
-  ASSERT_EQ(got.size(), expected.size());
-}
-
 class DaemonReplay : public testing::TestWithParam<std::uint32_t> {
  protected:
   void SetUp() override {
@@ -97,8 +83,8 @@ class DaemonReplay : public testing::TestWithParam<std::uint32_t> {
     rlimit most = before_;
     most.rlim_cur = most.rlim_max;
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
-    Replay<LinuxPolicy<DenseIndex>, Log> replay({trace_, *stream_}, {.slots = GetParam(), .max_slots = 0}, {},
-                                                {.mechanics = ReclaimOptions::Linux()}, expected_);
+    Replay<LinuxPolicy<DenseIndex>, EventLog> replay({trace_, *stream_}, {.slots = GetParam(), .max_slots = 0}, {},
+                                                     {.mechanics = ReclaimOptions::Linux()}, expected_);
     replay.Run(0, stream_->size());
     ASSERT_GT(expected_.events.size(), kRecords / 2);
   }
@@ -113,7 +99,7 @@ class DaemonReplay : public testing::TestWithParam<std::uint32_t> {
   const std::shared_ptr<const RangeStream> stream_ = RangeStream::Build(trace_, {}).value();
   const TempFolder folder_{true};
   const Share share_{folder_.path()};
-  Log expected_;
+  EventLog expected_;
 };
 
 TEST_P(DaemonReplay, InTheVmm) {
@@ -134,8 +120,8 @@ TEST_P(DaemonReplay, InTheVmm) {
   seen.vmm = &vmm;
   GuestVm guest(share_, vmm, vmm.base(), Options());
   RunStream(*stream_, guest);
-  ExpectEqual(guest.log(), expected_.events);
-  ExpectEqual(seen.events, SeenByDaemon(expected_.events));
+  ExpectSameEvents(guest.log(), expected_.events);
+  ExpectSameEvents(seen.events, SeenByDaemon(expected_.events));
   EXPECT_EQ(guest.wrong(), 0u);
 }
 
@@ -148,10 +134,10 @@ TEST_P(DaemonReplay, BesideTheVmm) {
   {
     GuestVm guest(share_, vmm, vmm.base(), Options());
     RunStream(*stream_, guest);
-    ExpectEqual(guest.log(), expected_.events);
+    ExpectSameEvents(guest.log(), expected_.events);
     const auto& board = vmm.board();
     const std::vector<DaemonEvent> seen(board.log.begin(), board.log.begin() + board.events.load());
-    ExpectEqual(seen, SeenByDaemon(expected_.events));
+    ExpectSameEvents(seen, SeenByDaemon(expected_.events));
     EXPECT_EQ(guest.wrong(), 0u);
   }
   EXPECT_TRUE(vmm.Stop());
